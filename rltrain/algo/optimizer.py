@@ -74,8 +74,14 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
             f"expected one of {', '.join(known)}."
         )
     for name, value in options.items():
-        if wrong := _expected(value, parameters[name].default):
-            raise ValueError(f"algo.optimizer.{name}={value}: expected {wrong}.")
+        default, is_flag = parameters[name].default, isinstance(value, bool)
+        if default is None or isinstance(default, bool):
+            expected, fits = "true or false", is_flag or value is default
+        else:
+            is_number = isinstance(value, int | float) and not is_flag
+            expected, fits = "a number", is_number or isinstance(default, tuple)
+        if not fits:
+            raise ValueError(f"algo.optimizer.{name}={value}: expected {expected}.")
     if "fused" in known and not options.get("foreach"):
         options.setdefault("fused", True)  # one operation instead of a dozen
     # on a GPU the step counter stays on the device: a step is undone without synchronization
@@ -84,14 +90,6 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
         options["betas"] = tuple(options["betas"])
     eager: type[Optimizer] = type(kind.__name__, (_Eager, kind), {})
     return eager(params, **options)
-
-
-def _expected(value: object, default: object) -> str:
-    """The kind of value expected for an option with this default; "" if ``value`` fits."""
-    if default is None or isinstance(default, bool):
-        return "" if isinstance(value, bool) or value is default else "true or false"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return "" if is_number or isinstance(default, tuple) else "a number"
 
 
 # twin: kernels/gradient_step.py
@@ -245,7 +243,7 @@ class GradientStep:
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite.to(tensor.device), tensor, old, out=tensor)
         if not begun and finite:
-            self._take_moments()
+            self._begun = self.optimizer, len(self.moments)
         elif not begun:
             self.optimizer.state.clear()
         return 1 - finite.float(), grad_norm
@@ -277,24 +275,18 @@ class GradientStep:
         with one_thread(when=few), flushed_denormals(when=few):
             self.optimizer.step()
 
-    def _begin(self) -> None:
-        """Create the optimizer's state, unless only its first step can."""
-        if self.begins_at_zero:
-            self._make_moments()
-            for tensor in self.moments.values():
+    def _begin(self, of_any: bool = False) -> None:
+        """Create the optimizer's state with a zero-gradient step that is undone; that which begins
+        elsewhere than at zero only if it is loaded then (``of_any``).
+        """
+        if of_any or self.begins_at_zero:
+            weights = self.weights.clone()
+            self.optimizer.step()
+            self.weights.copy_(weights)
+            for tensor in self.moments.values() if self.begins_at_zero else ():
                 tensor.zero_()
-        elif self.optimizer.state:  # created by its constructor, as in Adagrad
-            self._take_moments()
-
-    def _make_moments(self) -> None:
-        """Create the optimizer's state with a zero-gradient step that is undone."""
-        weights = self.weights.clone()
-        self.optimizer.step()
-        self.weights.copy_(weights)
-        self._take_moments()
-
-    def _take_moments(self) -> None:
-        """Record the optimizer and its number of moments."""
+        elif not self.optimizer.state:  # Adagrad's is created by its constructor
+            return
         self._begun = self.optimizer, len(self.moments)
 
     def _changed_options(self) -> dict[str, Tensor]:
@@ -330,7 +322,7 @@ class GradientStep:
             self.optimizer.state.clear()
             self._begun = None
         elif not self.begun:
-            self._make_moments()
+            self._begin(of_any=True)
         kept = {name: x for name, x in self.state_dict().items() if not name.startswith(OPTION)}
         if set(state) != set(kept):
             raise ValueError(

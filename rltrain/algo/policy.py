@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.algo.exploration.choice import greedy
+from rltrain.algo.exploration.epsilon import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.own_checks import require_actions, require_probabilities
 from rltrain.common.number_types import saved_array, saved_form

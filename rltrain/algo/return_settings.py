@@ -1,4 +1,6 @@
-"""Targets of values: n-step returns, TD(λ) and Q(λ), each also with the Munchausen term."""
+"""Targets of values: n-step returns, TD(λ) and Q(λ), each also with the Munchausen term; and TD
+errors from the values computed while acting, the initial priorities of Ape-X.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rltrain.algo.targets import lambda_return, n_step_target, pick
+from rltrain.algo.targets import lambda_return, n_step_target, pick, rescale, unscale
 from rltrain.common.number_types import Count, Flag, Positive, Probability, Real
 from rltrain.types import Batch
 
@@ -105,3 +107,31 @@ class Returns:
         gap = tau * (logits[1:].logsumexp(-1) - logits[1:].amax(-1))
         gap = torch.where(available[1:].any(-1), gap, 0)
         return log_policy.clamp(self.floor, 0), gap
+
+
+def acted_error(
+    returns: Returns,
+    epsilon: float | None,
+    value: Tensor,
+    reward: Tensor,
+    terminated: Tensor,
+    last: Tensor,
+) -> Tensor:
+    """Absolute TD errors [T, B, N] of independent agents, as computed by Ape-X's actors (Horgan et
+    al. 2018, algorithm 1).
+
+    Args:
+        returns: n-step returns.
+        epsilon: argument of ``rescale``, if values are learned as h(x).
+        value: [T+1, B, N, 2], of the action taken and of the best available action.
+        reward: [T, B, R], R = 1 or N.
+        terminated: [T, B] bool.
+        last: [T+1, B] bool.
+    """
+    taken, best = value.unbind(-1)
+    if epsilon is not None:
+        best = unscale(best, epsilon)
+    td_target = n_step_target(reward, terminated, last, best[1:], returns.gamma, returns.n_step)
+    if epsilon is not None:
+        td_target = rescale(td_target, epsilon)
+    return (taken[:-1] - td_target).abs()

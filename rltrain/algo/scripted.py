@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from rltrain.algo.exploration.choice import explore, likelihood
+from rltrain.algo.exploration.epsilon import explore, likelihood
 from rltrain.common.number_types import Probability
 from rltrain.common.stateful import Stateful
 from rltrain.interfaces import VectorEnv

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.algo.exploration.choice import explore
-from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.algo.exploration.epsilon import FixedEpsilon, explore
 from rltrain.algo.policy import Policy
 from rltrain.algo.scripted import Scripted
 from rltrain.assemble.build_learner import build_agents, build_policy, load_agents

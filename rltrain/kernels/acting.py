@@ -159,16 +159,12 @@ class RecurrentStep:
             )
         q = np.empty((n_envs, n_agents, self.n_actions), np.float32)
         after = np.empty(hidden.shape, np.float32)
-        weights, scale = self.arrays(), np.float32(self.input.scale)
-        inputs = map(np.ascontiguousarray, (rows, last_action, hidden))
-        if not acting_kernel.step(*inputs, weights, n_last, n_ids, scale, q, after):
-            raise IndexError("a previous action is out of range")
-        return q, after
-
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """The weights, of the same memory."""
         places = [weight.data_ptr() for weight in self.weights]
         if places != self._places:
-            arrays = tuple(weight.detach().numpy() for weight in self.weights)
-            self._places, self._arrays = places, arrays
-        return self._arrays
+            self._places = places
+            self._arrays = tuple(weight.detach().numpy() for weight in self.weights)
+        scale = np.float32(self.input.scale)
+        inputs = map(np.ascontiguousarray, (rows, last_action, hidden))
+        if not acting_kernel.step(*inputs, self._arrays, n_last, n_ids, scale, q, after):
+            raise IndexError("a previous action is out of range")
+        return q, after

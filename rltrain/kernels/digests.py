@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 _made_for: dict[str, dict[str, Code]] = {}
 """The plain code that was compared last, by place."""
 _seen: dict[Any, object] = {}
-"""The modules, classes and functions where ``live`` looks for it, and their ``contents`` then."""
+"""The attributes of modules and classes, and the code of functions, where ``live`` looks for it."""
 KNOWN = {"rltrain", "torch", *sys.stdlib_module_names}
 """Packages of the code that counterparts compute."""
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
@@ -93,7 +93,7 @@ def leave_replaced(required: bool = False) -> None:
     replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
     _seen.clear()
     for x in chain.from_iterable(map(list_watched, replaced)):
-        _seen[x] = contents(x) if isinstance(x, FunctionType) else {**vars(x)}
+        _seen[x] = x.__code__ if isinstance(x, FunctionType) else {**vars(x)}
     for each in compiled:
         names = [(source_file(place), name) for place in each.places for name in replaced[place]]
         for file, name in names:
@@ -290,14 +290,10 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
 def seen_again() -> bool:
     """Whether what is watched is as it was at the last look."""
     try:
-        return [*map(contents, _seen)] == [*_seen.values()]
+        now = [x.__code__ if isinstance(x, FunctionType) else vars(x) for x in _seen]
+        return now == [*_seen.values()]
     except ValueError:  # arrays were compared, so one was replaced
         return False
-
-
-def contents(x: Any) -> object:
-    """The code of a function, or the attributes of a module or class."""
-    return x.__code__ if isinstance(x, FunctionType) else vars(x)
 
 
 def undecorated(value: object) -> object:

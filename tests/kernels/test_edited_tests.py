@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.algo.exploration import choice
+from rltrain.algo.exploration import epsilon
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
@@ -27,8 +27,8 @@ def negated_first(found: Any) -> Any:
 
 EDITED = {
     "choose": (DQN, EpsilonGreedy, "choose", lambda action: 0 * action),
-    "greedy": (DQN, choice, "greedy", lambda action: 1 - action),
-    "explore": (DQN, choice, "explore", None),
+    "greedy": (DQN, epsilon, "greedy", lambda action: 1 - action),
+    "explore": (DQN, epsilon, "explore", None),
     "values": (DQN, Policy, "values", negated_first),
     "_tensor": (DQN, Policy, "_tensor", lambda x: x if x.dtype == torch.bool else -99 * x),
     "FeedForward.step": (DQN, FeedForward, "step", negated_first),

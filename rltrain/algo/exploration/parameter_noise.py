@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.algo.exploration.choice import greedy
-from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.exploration.epsilon import EpsilonGreedy, greedy
 from rltrain.algo.exploration.interface import AgentNoise, Exploration
 from rltrain.common.number_types import (
     Count,

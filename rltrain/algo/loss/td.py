@@ -11,9 +11,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from rltrain.algo.loss.acted_error import acted_error
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.return_settings import Returns
+from rltrain.algo.return_settings import Returns, acted_error
 from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
 from rltrain.common.keywords import FlatSettings, flat_keywords
 from rltrain.common.number_types import Positive

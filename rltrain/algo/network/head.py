@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -48,26 +49,28 @@ def _signed_root(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
 
-def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> nn.Sequential:
-    """Linear (noisy with ``sigma``), optional LayerNorm and ReLU for each pair of ``sizes``."""
+def perceptron(
+    sizes: Sequence[int], sigma: float | None, layer_norm: bool, n_out: int | None = None
+) -> nn.Sequential:
+    """Linear (noisy with ``sigma``), optional LayerNorm and ReLU for each pair of ``sizes``; then a
+    linear layer of ``n_out`` outputs, if any.
+    """
+    linear = nn.Linear if sigma is None else partial(NoisyLinear, sigma=sigma)
     layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(sizes):
-        layers.append(_linear(n_in, n_out, sigma))
+    for n_in, width in pairwise(sizes):
+        layers.append(linear(n_in, width))
         if layer_norm:
-            layers.append(nn.LayerNorm(n_out))
+            layers.append(nn.LayerNorm(width))
         layers.append(nn.ReLU())
+    if n_out is not None:
+        layers.append(linear(sizes[-1], n_out))
     return nn.Sequential(*layers)
 
 
 def linear_layers(n_in: int, width: int, n_out: int, n_layers: int) -> nn.Module:
     """``n_layers`` linear layers with ReLU between them."""
-    sizes = [n_in, *[width] * (n_layers - 1)]
-    hidden, last = perceptron(sizes, None, False), nn.Linear(sizes[-1], n_out)
-    return nn.Sequential(*hidden, last) if n_layers > 1 else last
-
-
-def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
-    return nn.Linear(n_in, n_out) if sigma is None else NoisyLinear(n_in, n_out, sigma)
+    layers = perceptron([n_in, *[width] * (n_layers - 1)], None, False, n_out)
+    return layers if n_layers > 1 else layers[0]
 
 
 # twin: kernels/layers/stack.py
@@ -93,12 +96,7 @@ class Head(nn.Module):
     ) -> None:
         super().__init__()
         self.n_actions, self.n_outputs = n_actions, distribution.n_outputs
-        sizes = [n_in, *hidden_sizes]
-
-        def stream(n_out: int) -> nn.Sequential:
-            body = perceptron(sizes, sigma, layer_norm)
-            return nn.Sequential(*body, _linear(sizes[-1], n_out, sigma))
-
+        stream = partial(perceptron, [n_in, *hidden_sizes], sigma, layer_norm)
         self.advantage = stream(n_actions * self.n_outputs)
         self.value = stream(self.n_outputs) if dueling else None
         self.embed = None
