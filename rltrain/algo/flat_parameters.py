@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -90,7 +92,7 @@ class Buffers:
 
     def __init__(self, online: nn.Module, target: nn.Module) -> None:
         saved = online.state_dict().keys()
-        self._pairs = []
+        self._pairs: list[tuple[dict[str, Any], dict[str, Any], str]] = []  # looked up every time
         for (path, ours), theirs in zip(online.named_modules(), target.modules(), strict=True):
             for name, buffer in ours._buffers.items():
                 shared = buffer is theirs._buffers[name]
@@ -100,20 +102,13 @@ class Buffers:
     def to_target(self) -> None:
         """Copy the values into the target."""
         for ours, theirs, name in self._pairs:
-            _tensor(theirs, name).copy_(_tensor(ours, name))
+            theirs[name].copy_(ours[name])
 
     def copies(self) -> list[Tensor]:
         """The current values."""
-        return [_tensor(ours, name).clone() for ours, _, name in self._pairs]
+        return [ours[name].clone() for ours, _, name in self._pairs]
 
     def restore(self, copies: list[Tensor], where: Tensor) -> None:
         """Restore the values of ``copies`` where a 0-d flag is set."""
         for (ours, _, name), before in zip(self._pairs, copies, strict=True):
-            now = _tensor(ours, name)
-            torch.where(where, before, now, out=now)
-
-
-def _tensor(buffers: dict[str, Tensor | None], name: str) -> Tensor:
-    tensor = buffers[name]
-    assert tensor is not None
-    return tensor
+            torch.where(where, before, ours[name], out=ours[name])
