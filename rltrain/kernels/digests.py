@@ -71,10 +71,10 @@ def doubled(
     named = [place for place, (_, *twins) in known().items() if {*twins} & {*kernels}]
     places: list[str | type] = [place for place in named if is_of_any(place, classes)]
     places += kinds
-    differ = [(source_file(place), name) for place in places for name in changed(place)]
-    for file, name in dict.fromkeys(differ):
-        computes_plainly(f"{file}: {name} was changed", required)
-    return None if differ else places
+    reasons = dict.fromkeys(reason for place in places for reason in changed(place))
+    for reason in reasons:
+        computes_plainly(reason, required)
+    return None if reasons else places
 
 
 def leave_replaced(required: bool = False) -> None:
@@ -95,13 +95,13 @@ def leave_replaced(required: bool = False) -> None:
     for x in chain.from_iterable(map(list_watched, replaced)):
         _seen[x] = x.__code__ if isinstance(x, FunctionType) else {**vars(x)}
     for each in compiled:
-        names = [(source_file(place), name) for place in each.places for name in replaced[place]]
-        for file, name in names:
-            computes_plainly(f"{file}: {name} was changed", required)
-        if other := type(each.part) is not each.made_for:
-            computes_plainly(f"the class of {each.made_for.__name__} was replaced", required)
-            each.made_for = type(each.part)
-        if names or other:
+        reasons = [reason for place in each.places for reason in replaced[place]]
+        if type(each.part) is not each.made_for:
+            reasons.append(f"the class of {each.made_for.__name__} was replaced")
+        for reason in reasons:
+            computes_plainly(reason, required)
+        each.made_for = type(each.part)
+        if reasons:
             each.leave()
 
 
@@ -146,14 +146,15 @@ def known() -> Mapping[str, Sequence[str]]:
 
 
 def changed(place: str | type) -> list[str]:
-    """The functions of a piece of plain code that are not those its counterparts compute, on disk
-    or, replaced while the program runs, in memory; of a class those that are neither of this
-    package, PyTorch or Python, and of one of PyTorch's those of other classes.
+    """Which functions of a piece of plain code are not those its counterparts compute, on disk or,
+    replaced while the program runs, in memory, as reasons for the log; of a class those that are
+    neither of this package, PyTorch or Python, and of one of PyTorch's those of other classes.
     """
+    file = source_file(place)
     if isinstance(place, type):
         other = [name for name, value in vars(place).items() if not known_in(place, name, value)]
-        return [f"{place.__name__}.{name}" for name in other]
-    file, module = source_file(place), find_module(place)
+        return [f"{file}: {place.__name__}.{name} was changed" for name in other]
+    module = find_module(place)
     codes = _made_for[place] = {}
     _seen.clear()
     try:
@@ -165,7 +166,7 @@ def changed(place: str | type) -> list[str]:
     differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
-    return sorted(differ)
+    return [f"{file}: {name} was changed" for name in sorted(differ)]
 
 
 def known_in(kind: type, name: str, value: object) -> bool:

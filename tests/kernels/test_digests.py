@@ -200,7 +200,7 @@ def test_a_function_that_is_replaced_in_memory_is_noticed(place, monkeypatch):
         monkeypatch.setattr(owner, name.rpartition(".")[2], functools.wraps(before)(lambda *x: 0))
     else:
         monkeypatch.setattr(owner, name.rpartition(".")[2], property(lambda self: 0))
-    assert digests.changed(place) == [name]
+    assert digests.changed(place) == [f"{digests.source_file(place)}: {name} was changed"]
     monkeypatch.undo()
     assert digests.changed(place) == []
 
@@ -210,9 +210,11 @@ def test_methods_of_classes_and_imported_names_that_are_replaced_are_noticed(mon
     from rltrain.algo.mixer.qmix import QMix
 
     monkeypatch.setattr(QMix, "forward", lambda *x: x)
-    assert digests.changed("algo.mixer.qmix:QMix") == ["QMix.forward"]
+    (said,) = digests.changed("algo.mixer.qmix:QMix")
+    assert said == "rltrain/algo/mixer/qmix.py: QMix.forward was changed"
     monkeypatch.setattr(td, "huber", lambda error, delta: error)
-    assert digests.changed("algo.loss.td:td_result") == ["td_result"]
+    (said,) = digests.changed("algo.loss.td:td_result")
+    assert said == "rltrain/algo/loss/td.py: td_result was changed"
 
 
 def test_without_source_nothing_is_changed(monkeypatch):
