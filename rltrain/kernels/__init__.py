@@ -92,7 +92,10 @@ def compile_loss(
         computes_plainly(reason, choice == "compiled")
     elif compiled is not None:
         compiled.places, compiled.form = places, form(model)
-        compiled.compile_ahead()
+        if compiled.program is not None:
+            from rltrain.kernels.compilation import compile_ahead
+
+            compile_ahead(compiled.program, resolve_name(f"rltrain.kernels.{compiled.kernel}"))
         loss = compiled
     if target_cache is not None and not hasattr(loss, "target_values"):
         raise ValueError(

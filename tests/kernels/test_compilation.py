@@ -8,12 +8,16 @@ from typing import ClassVar
 
 import pytest
 
+from rltrain import kernels
 from rltrain.algo.loss.distributional import CategoricalLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.distribution import Categorical
 from rltrain.common.progress import COMPILING, compiling
 from rltrain.kernels import compilation
-from rltrain.kernels.layers.td_step import CompiledTDLoss
+from tests.algo.batches import make_model
+
+RETURNS = {"gamma": 1.0, "double": True, "n_step": 1}
+ATOMS = Categorical(atoms=2, v_min=0.0, v_max=1.0)
 
 
 class Process:
@@ -76,12 +80,18 @@ def test_nothing_is_begun_that_is_compiled_or_is_not_shared_or_with_one_core(tmp
     assert Process.begun == []
 
 
-def test_of_feed_forward_agents_the_step_of_values_is_compiled_ahead(monkeypatch):
+@pytest.mark.parametrize(
+    ("loss", "network", "mixer", "begun"),
+    [
+        (TDLoss(**RETURNS), "mlp", "independent", ["td_step"]),
+        (TDLoss(**RETURNS), "gru", "qmix", ["sequence_step"]),
+        (CategoricalLoss(distribution=ATOMS, **RETURNS), "mlp", "independent", []),
+    ],
+)
+def test_the_step_of_values_is_compiled_ahead(loss, network, mixer, begun, monkeypatch):
     names = []
     monkeypatch.setattr(compilation, "compile_ahead", lambda name, kernel: names.append(name))
-    settings = {"gamma": 1.0, "double": True, "n_step": 1}
-    atoms = Categorical(atoms=2, v_min=0.0, v_max=1.0)
-    CompiledTDLoss(CategoricalLoss(distribution=atoms, **settings)).compile_ahead()
-    assert names == []
-    CompiledTDLoss(TDLoss(**settings)).compile_ahead()
-    assert names == ["td_step"]
+    distribution = {"distribution": ATOMS} if begun == [] else {}
+    model = make_model(network, mixer, last_action=False, agent_id=False, **distribution)
+    assert kernels.compile_loss(loss, model) is not loss
+    assert names == begun

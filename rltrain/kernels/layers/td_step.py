@@ -35,6 +35,8 @@ class CompiledLoss(ABC):
     places: Sequence[str | type] = ()  # the plain code that it computes
     form: object = None  # of the model that it was chosen for
     left = False  # that was replaced
+    program: str | None = None  # of ``python -m rltrain.kernels`` that compiles it ahead, and
+    kernel = ""  # what that compiles last, module:function below rltrain.kernels
 
     def __new__(cls, *loss: object, **options: object) -> CompiledLoss:
         self = super().__new__(cls)
@@ -86,10 +88,6 @@ class CompiledLoss(ABC):
         return None
 
     @abstractmethod
-    def compile_ahead(self) -> None:
-        """Begin to compile it in another process, if that is of use."""
-
-    @abstractmethod
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """Whether compiled code can compute a batch of plain networks."""
 
@@ -128,19 +126,13 @@ class CompiledTDLoss(CompiledLoss):
     left to PyTorch and its threads.
     """
 
-    knows_settings = staticmethod(n_step_returns)
+    knows_settings, kernel = staticmethod(n_step_returns), "layers.td_step_kernel:step"
 
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         super().__init__(loss)
         self._stacks: dict[nn.Module, Stack | None] = {}  # by agents: online and target
-
-    def compile_ahead(self) -> None:
-        """Begin to compile the step of values; distributions take longer, and are used less."""
-        from rltrain.kernels.compilation import compile_ahead
-        from rltrain.kernels.layers import td_step_kernel
-
-        if isinstance(self.loss, TDLoss):
-            compile_ahead("td_step", td_step_kernel.step)
+        if isinstance(loss, TDLoss):  # distributions take longer, and are used less
+            self.program = "td_step"
 
     @property
     def outputs(self) -> tuple[int, np.ndarray | None]:

@@ -74,6 +74,7 @@ class CompiledSequenceLoss(CompiledLoss):
 
     loss: TDLoss
     knows_settings, misfit = staticmethod(plain_returns), staticmethod(misfit)
+    program, kernel = "sequence_step", "recurrent.team_step_kernel:step"
 
     def __init__(
         self,
@@ -85,13 +86,6 @@ class CompiledSequenceLoss(CompiledLoss):
         self.threads, self.target_values = threads, TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
-
-    def compile_ahead(self) -> None:
-        """Begin to compile the step of recurrent teams."""
-        from rltrain.kernels.compilation import compile_ahead
-        from rltrain.kernels.recurrent import team_step_kernel
-
-        compile_ahead("sequence_step", team_step_kernel.step)
 
     def computes(self, online: Model, target: Model, batch: Batch) -> bool:
         """Whole windows of the whole team, in single precision on the CPU."""
@@ -136,12 +130,18 @@ class CompiledSequenceLoss(CompiledLoss):
         return loss_result(sums.sum(0), NAMES[:3], priority, gradient)
 
     def _run(self, arguments: tuple[Any, ...]) -> None:
-        if self.threads is None:
-            run(arguments, torch.get_num_threads())
-            return
+        """``team_step_kernel.step`` on several threads."""
+        from rltrain.kernels.recurrent import team_step_kernel as kernel
+
+        n_threads = torch.get_num_threads() if self.threads is None else self.threads.n
+        counter, n_helpers = np.zeros(1, np.int64), min(n_threads, len(arguments[0])) - 1
         begun = perf_counter()
-        run(arguments, self.threads.n)
-        self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
+        helping = [helpers().submit(kernel.step, counter, *arguments) for _ in range(n_helpers)]
+        kernel.step(counter, *arguments)
+        for helper in helping:
+            helper.result()
+        if self.threads is not None:
+            self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
 
     def _team_weights(self, model: Model) -> TeamWeights:
         if model not in self._weights:
@@ -160,18 +160,6 @@ class CompiledSequenceLoss(CompiledLoss):
             self._gradients = np.empty((n_shares, n_weights), np.float32)
         self._gradients.fill(0)
         return self._gradients
-
-
-def run(arguments: tuple[Any, ...], n_threads: int) -> None:
-    """``team_step_kernel.step`` on several threads."""
-    from rltrain.kernels.recurrent import team_step_kernel as kernel
-
-    counter = np.zeros(1, np.int64)
-    n_helpers = min(n_threads, len(arguments[0])) - 1
-    helping = [helpers().submit(kernel.step, counter, *arguments) for _ in range(n_helpers)]
-    kernel.step(counter, *arguments)
-    for helper in helping:
-        helper.result()
 
 
 @cache
