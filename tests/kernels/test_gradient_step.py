@@ -12,9 +12,17 @@ from rltrain.types import LossResult
 ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
 
 
-def made(optimizer=ADAM, bound=None):
+def made(optimizer=ADAM, bound=None, compiled=False):
     torch.manual_seed(0)
-    return GradientStep(torch.nn.Linear(37, 3), optimizer, bound, None)
+    step = GradientStep(torch.nn.Linear(37, 3), optimizer, bound, None)
+    if compiled:
+        compile_part(step)
+    return step
+
+
+def pair(optimizer=ADAM, bound=None):
+    """The same step plain and compiled."""
+    return [made(optimizer, bound, compiled) for compiled in (False, True)]
 
 
 def result(gradient, loss=1.0, count=4):
@@ -22,8 +30,7 @@ def result(gradient, loss=1.0, count=4):
 
 
 def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
-    plain, compiled = made(), made()
-    compile_part(compiled)
+    plain, compiled = pair()
     assert "take" in vars(compiled)
     for seed in range(4):
         torch.manual_seed(seed)
@@ -39,9 +46,7 @@ def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
-    step = made()
-    if compiled:
-        compile_part(step)
+    step = made(compiled=compiled)
     for k in range(1_000):
         step.take(result(torch.full_like(step.weights, float(k == 0))))
     assert not step.moments["exp_avg"].any()  # 0.9^999 is not a normal number
@@ -49,8 +54,7 @@ def test_moments_of_a_gradient_that_stays_zero_decay_to_zero(compiled):
 
 
 def test_clipping_bounds_the_norm():
-    plain, compiled = made(bound=0.5), made(bound=0.5)
-    compile_part(compiled)
+    plain, compiled = pair(bound=0.5)
     for step in (plain, compiled):
         step.take(result(torch.full_like(step.weights, 3.0)))
     torch.testing.assert_close(compiled.weights, plain.weights)
@@ -59,8 +63,7 @@ def test_clipping_bounds_the_norm():
 
 @pytest.mark.parametrize(("loss", "value"), [(torch.inf, 1.0), (1.0, torch.nan)])
 def test_a_step_that_is_not_finite_changes_nothing(loss, value):
-    step = made()
-    compile_part(step)
+    step = made(compiled=True)
     before = step.weights.clone(), step.state_dict()
     skipped, _ = step.take(result(torch.full_like(step.weights, value), loss))
     assert skipped == 1
@@ -69,8 +72,7 @@ def test_a_step_that_is_not_finite_changes_nothing(loss, value):
 
 
 def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
-    plain, compiled = made(), made()
-    compile_part(compiled)
+    plain, compiled = pair()
     for step in (plain, compiled):
         loss = step.flat.model(torch.ones(2, 37)).sum()
         step.take(LossResult(loss, torch.tensor(2), torch.zeros(1), {}))
@@ -78,11 +80,9 @@ def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
 
 
 def test_other_optimizers_and_options_are_left_to_pytorch():
-    other = made(partial(rmsprop, lr=1e-2, alpha=0.9, eps=1e-5))
-    compile_part(other)
+    other = made(partial(rmsprop, lr=1e-2, alpha=0.9, eps=1e-5), compiled=True)
     assert "take" not in vars(other)
-    plain, compiled = (made(partial(ADAM, weight_decay=0.1)) for _ in range(2))
-    compile_part(compiled)
+    plain, compiled = pair(partial(ADAM, weight_decay=0.1))
     for step in (plain, compiled):
         step.take(result(torch.ones_like(step.weights)))
     assert torch.equal(compiled.weights, plain.weights)
@@ -90,9 +90,7 @@ def test_other_optimizers_and_options_are_left_to_pytorch():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_state_is_that_of_the_present_optimizer(compiled):
-    step = made()
-    if compiled:
-        compile_part(step)
+    step = made(compiled=compiled)
     step.take(result(torch.ones_like(step.weights)))
     step.optimizer = ADAM([step.flat.values])
     first = step.state_dict()
