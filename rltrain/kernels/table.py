@@ -12,21 +12,28 @@ from typing import Any, NamedTuple
 
 
 class Counterpart(NamedTuple):
-    """The compiled counterpart of a method of an object, or of a loss."""
+    """The compiled counterpart of a method of an object, or of a loss.
+
+    Args:
+        make: module:function below rltrain.kernels, from the object, and of a loss its model and
+            the options of ``compile_loss``, to the counterpart; None where there is none.
+        twins: whose plain code it computes: files that ``# twin: kernels/…`` names.
+        others: from what ``make`` gets to the other objects whose methods it computes.
+        always: ``make`` names the counterpart itself.
+        only: an attribute of the object, and the class that it must have; elsewhere there is no
+            counterpart, and nothing is imported.
+    """
 
     method: str
-    make: str  # module:function below rltrain.kernels, from the object, and of a loss its model and
-    # the options of ``compile_loss``, to the counterpart; None where there is none
-    twins: tuple[str, ...]  # whose plain code it computes: files that ``# twin: kernels/…`` names
-    others: Callable[..., Iterable[object]] = lambda *given: ()  # from what ``make`` gets: objects
-    # whose methods it computes, too
-    always: bool = False  # ``make`` names the counterpart itself
-    only: tuple[str, str] | None = None  # an attribute, and the class that it must have: else
-    # there is none, and nothing is imported
+    make: str
+    twins: tuple[str, ...]
+    others: Callable[..., Iterable[object]] = lambda *given: ()
+    always: bool = False
+    only: tuple[str, str] | None = None
 
 
 def read_by(loss: object, model: Any, *options: object) -> list[object]:
-    """The parts of the networks, and the settings of a loss."""
+    """The parts of a model, and the settings of a loss."""
     return [*model.modules(), *filter(is_dataclass, getattr(loss, "__dict__", {}).values())]
 
 
