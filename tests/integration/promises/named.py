@@ -10,7 +10,7 @@ STATES = {
     "parameter_noise": "algo.exploration.parameter_noise.ParameterNoise",
     "r2d2": "algo.policy.Policy",
     "frame_stack": "algo.policy.Frames",
-    "reward standardize": "algo.reward_norm.RewardNorm",
+    "reward standardize": "algo.normalization.RewardNorm",
     "qmix": "buffer.episode.EpisodeBuffer env.games.lockstep.GameEnv",
     "pqn": "buffer.on_policy.OnPolicyBuffer",
     "prioritized": "buffer.priorities.Priorities",
