@@ -31,7 +31,6 @@ from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
-from rltrain.kernels.compilation import announce_compilation
 from rltrain.kernels.module_watch import forget_reasons
 from rltrain.types import EnvSpec, module_device
 
@@ -141,6 +140,8 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
         asks=node.asks_for("distribution"),
     )
     if settings.hardware.kernels != "torch":
+        from rltrain.kernels.compilation import announce_compilation
+
         announce_compilation()
     kernels.compile_agents(agents, settings.hardware.kernels)
     return agents

@@ -23,7 +23,6 @@ from rltrain.errors import CheckpointError
 from rltrain.hardware.device import available_cores, prepare_gpu, resolve_device, set_threads
 from rltrain.hardware.rollout import ENVIRONMENT
 from rltrain.interfaces import RolloutPolicy, VectorEnv
-from rltrain.kernels.compilation import announce_compilation
 from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.writer import Writer
 from rltrain.types import SpecRecord
@@ -79,6 +78,8 @@ def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
     """Environments in lockstep, for training, tests or one of their scripted policies."""
+    from rltrain.kernels.compilation import announce_compilation
+
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
     recorded = [run.record]
