@@ -45,6 +45,7 @@ EXCEPTIONS = {
     "rltrain/common/machine/torch_settings.py: EnvContext.__enter__": "what environments set",
     "rltrain/common/machine/torch_settings.py: EnvContext.__exit__": "the same",
     "rltrain/common/machine/torch_settings.py: read_settings": "the same",
+    "rltrain/common/machine/torch_settings.py: random_state": "the same",
     "rltrain/callback/hooks.py: Callback.__setattr__": "notices hooks, not counters",
     "rltrain/common/metrics.py: one_number": "a check of metrics, which are arrays of numbers here",
     # called once for several steps, between which its result cannot change
@@ -56,6 +57,7 @@ EXCEPTIONS = {
     "rltrain/algo/flat_parameters.py: FlatParameters.gradient": "where the gradient lies",
     "rltrain/algo/flat_parameters.py: FlatParameters.require_attached": "a check",
     "rltrain/buffer/replay.py: ReplayBuffer.keeps_hidden": "a setting",
+    "rltrain/env/games/classic_control.py: ClassicControl.moved": "gets the number of steps",
     "rltrain/callback/replaced_code.py: ReplacedCode.look": "notices edits, before each batch",
 }
 """Functions that compiled code calls less often or never, although edits of them go unnoticed."""
