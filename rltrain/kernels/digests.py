@@ -15,7 +15,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -68,8 +68,14 @@ def doubled(
     """
     kinds = {kind: None for x in objects for kind in type(x).__mro__}
     classes = {f"{kind.__module__}:{kind.__name__}".removeprefix("rltrain.") for kind in kinds}
-    named = [place for place, (_, *twins) in known().items() if {*twins} & {*kernels}]
-    places: list[str | type] = [place for place in named if is_of_any(place, classes)]
+    places: list[str | type] = []
+    for place in (place for place, (_, *twins) in known().items() if {*twins} & {*kernels}):
+        module, _, name = place.partition(":")
+        owner, _, _ = name.partition(".")
+        part = vars(find_module(place)).get(owner)
+        of_model = isinstance(part, type) and issubclass(part, (nn.Module, Loss))
+        if not of_model or f"{module}:{owner}" in classes:
+            places.append(place)
     places += kinds
     reasons = dict.fromkeys(reason for place in places for reason in changed(place))
     for reason in reasons:
@@ -103,16 +109,6 @@ def leave_replaced(required: bool = False) -> None:
         each.made_for = type(each.part)
         if reasons:
             each.leave()
-
-
-def is_of_any(place: str, classes: Set[str]) -> bool:
-    """Whether plain code is of one of these classes, or of no class of networks and losses."""
-    module, _, name = place.partition(":")
-    owner, _, _ = name.partition(".")
-    part = vars(find_module(place)).get(owner)
-    return f"{module}:{owner}" in classes or not (
-        isinstance(part, type) and issubclass(part, (nn.Module, Loss))
-    )
 
 
 def source_file(place: str | type) -> str:
