@@ -19,8 +19,9 @@ class FlatParameters:
         self.values = nn.Parameter(flatten(model))
         self.values.grad = torch.zeros_like(self.values.data)
         parameters = list(model.parameters())
-        for parameter, view in zip(parameters, _views(self.values.grad, parameters), strict=True):
-            parameter.grad = view
+        pieces = self.values.grad.split([parameter.numel() for parameter in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter)
         modules = list(model.modules())
         self._own = [
             (m._parameters, [p.data_ptr() for p in m.parameters(recurse=False)])
@@ -75,14 +76,8 @@ def flatten(model: nn.Module) -> Tensor:
             "Convert modules with .float(), and register what is not trained as a buffer."
         )
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
-    for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
-        parameter.data = view
+    nn.utils.vector_to_parameters(flat, parameters)
     return flat
-
-
-def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
-    pieces = flat.split([tensor.numel() for tensor in like])
-    return [piece.view_as(tensor) for piece, tensor in zip(pieces, like, strict=True)]
 
 
 class Buffers:
