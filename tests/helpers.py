@@ -41,12 +41,31 @@ class Penalty(Callback):
         return value
 
 
+def without(words, *starts):
+    """The overrides that do not begin so."""
+    return [word for word in words if not word.startswith(starts)]
+
+
+def last_typed(*words):
+    """Overrides, of those of one key the last one."""
+    return [*{word.partition("=")[0]: word for word in words}.values()]
+
+
 def trained(overrides, folder, until=150):
     """A trainer after so many env steps."""
     trainer = rltrain.make_trainer(overrides, run_dir=folder)
     trainer.start()
     trainer.run(until)
     return trainer
+
+
+def three_iterations(trainer, test_episodes=0):
+    """Collect three times and test; the trainer is closed then."""
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    if test_episodes:
+        trainer.test(episodes=test_episodes)
+    trainer.close()
 
 
 def weights(trainer):

@@ -1,6 +1,5 @@
 """Documents: links, and the tables for users of other libraries."""
 
-import json
 import re
 import runpy
 import shutil
@@ -11,64 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks import results
-from benchmarks.tasks import TASKS
-from rltrain.battles.native import RULES_VERSION
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import CONF, FREE_FORM
 from rltrain.config.names import OF_A_RUN
-from tests.marks import slow_except
+from tests.pages import DOCS, ROOT, prose
 
-DOCS = Path(__file__).parents[2] / "docs"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ["from_pymarl.md", "from_rllib.md", "from_sb3.md"]
 GROUPS = ("algo", "env", "buffer", "hardware", "logger")
 ROOTS = (*GROUPS, "test", "save", "log", "stop", "dataset", "hydra")
 REPORTED = {name.partition("/")[0] for name in METRICS}
-
-PYMARL = """
-runner mac env_args batch_size_run test_nepisode test_interval test_greedy log_interval
-runner_log_interval learner_log_interval t_max use_cuda buffer_cpu_only use_tensorboard save_model
-save_model_interval checkpoint_path evaluate load_step save_replay local_results_path gamma
-batch_size buffer_size lr critic_lr optim_alpha optim_eps grad_norm_clip agent rnn_hidden_dim
-obs_agent_id obs_last_action repeat_id label save_episodes episode_dir clear_existing_episodes
-action_selector epsilon_start epsilon_finish epsilon_anneal_time target_update_interval
-agent_output_type learner double_q mixer mixing_embed_dim hypernet_layers hypernet_embed name
-qtran_arch opt_loss nopt_min_loss network_size
-continuing_episode difficulty game_version map_name move_amount obs_all_health obs_instead_of_state
-obs_own_health obs_pathing_grid obs_terrain_height obs_timestep_number reward_death_value
-reward_defeat reward_negative_scale reward_only_positive reward_scale reward_scale_rate
-reward_sparse reward_win replay_dir replay_prefix state_last_action state_timestep_number step_mul
-seed debug
-render hidden_dim hypergroup use_rnn evaluation_epsilon standardise_returns standardise_rewards
-target_update_interval_or_tau obs_individual_obs add_value_last_step common_reward
-reward_scalarisation use_wandb wandb_mode wandb_project wandb_team wandb_save_model
-optimizer td_lambda q_lambda use_per per_alpha per_beta return_priority accumulated_episodes
-test_noise thread_num cpu_inference weight_decay n_step burn_in_period is_save_buffer is_batch_rl
-num_circle training_iters
-"""
-"""Keys of PyMARL's, EPyMARL's and PyMARL2's default, value-based and StarCraft files."""
-RLLIB = """
-timesteps_per_iteration target_network_update_freq buffer_size replay_sequence_length
-compress_observations lr lr_schedule adam_epsilon grad_clip learning_starts rollout_fragment_length
-train_batch_size num_workers min_iter_time_s store_buffer_in_checkpoints num_atoms v_min v_max noisy
-sigma0 dueling hiddens double_q n_step worker_side_prioritization prioritized_replay
-final_prioritized_replay_beta prioritized_replay_beta_annealing_timesteps before_learn_on_batch
-training_intensity replay_mode num_envs_per_worker create_env_on_driver batch_mode gamma horizon
-soft_horizon no_done_at_end env env_config env_task_fn render_env record_env normalize_actions
-clip_rewards clip_actions preprocessor_pref log_level callbacks ignore_worker_failures log_sys_usage
-fake_sampler framework explore exploration_config evaluation_interval evaluation_num_episodes
-evaluation_parallel_to_training evaluation_num_workers evaluation_config custom_eval_function
-sample_async sample_collector observation_filter synchronize_filters collect_metrics_timeout
-metrics_smoothing_episodes remote_worker_envs remote_env_batch_wait_ms seed num_gpus _fake_gpus
-num_cpus_per_worker num_gpus_per_worker num_cpus_for_driver placement_strategy input output
-input_evaluation postprocess_inputs shuffle_buffer_size output_max_file_size multiagent policies
-policy_mapping_fn policies_to_train observation_fn count_steps_by model fcnet_hiddens
-fcnet_activation conv_filters conv_activation post_fcnet_hiddens use_lstm max_seq_len lstm_cell_size
-lstm_use_prev_action use_attention framestack dim grayscale zero_mean custom_model
-custom_action_dist custom_preprocessor tf_session_args optimizer
-"""
-"""Keys of RLlib's DQN, common and model defaults."""
 
 
 def flat(node, path=""):
@@ -97,14 +48,9 @@ def keys():
     return found
 
 
-def read(page):
-    """A page without its examples of commands."""
-    return re.sub(r"```.*?```", "", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
-
-
 def overrides(page):
     """The words in code of a page, without the left columns of its tables."""
-    for line in read(page).splitlines():
+    for line in prose(page).splitlines():
         text = re.sub(r"^\|.*? \| ", "| ", line)
         for span in re.findall(r"`([^`]+)`", text):
             yield from span.replace("'", "").split()
@@ -155,10 +101,14 @@ def test_a_wrong_name_would_be_noticed(word, keys):
     assert problem(word, "algo.loss.gamma", keys)[0] is not None
 
 
-@pytest.mark.parametrize(("page", "theirs"), [(PAGES[0], PYMARL), (PAGES[1], RLLIB)])
-def test_no_key_of_theirs_is_forgotten(page, theirs):
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", read(page)))))
-    assert set(theirs.split()) - said == set()
+@pytest.mark.parametrize("other", ["pymarl", "rllib"])
+def test_no_key_of_theirs_is_forgotten(other):
+    """Those of PyMARL's, EPyMARL's and PyMARL2's default, value-based and StarCraft files, and of
+    RLlib's DQN, common and model defaults.
+    """
+    said = re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", prose(f"from_{other}.md"))))
+    theirs = (ROOT / f"tests/data/keys_of_{other}.txt").read_text("utf-8").split()
+    assert set(theirs) - set(said) == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -170,7 +120,7 @@ def test_tables_are_those_of_the_aliases(page):
     assert tables["written"](page, text) == text
 
 
-DOCUMENTS = [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
 def test_links_lead_somewhere():
@@ -185,8 +135,7 @@ def test_links_lead_somewhere():
 
 def headings(document):
     """The anchors of a page, as GitHub and MkDocs make them."""
-    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    found = re.findall(r"^#+ (.+)$", prose(document), re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title in found}
 
 
@@ -219,7 +168,7 @@ def test_the_site_builds(tmp_path):
     pytest.importorskip("material", reason="the extra docs is not installed")
     pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "algorithms/qmix.html").read_text(encoding="utf-8")
     assert "<math" in page
@@ -236,7 +185,7 @@ def test_the_site_builds(tmp_path):
 
 
 def test_no_file_has_the_marks_of_an_unfinished_merge():
-    root, mark = DOCS.parent, re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    root, mark = ROOT, re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
     folders = ("docs", "conf", "rltrain", "tests", "benchmarks", "examples", ".ci")
     files = [file for folder in folders for file in (root / folder).rglob("*.*")]
     files += root.glob("*.*")
@@ -246,10 +195,9 @@ def test_no_file_has_the_marks_of_an_unfinished_merge():
 
 def test_lines_of_text_fit_on_a_screen():
     for document in DOCUMENTS:
-        text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-        long = [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"]
+        long = [line for line in prose(document).splitlines() if len(line) > 120 and line[0] != "|"]
         assert long == [], document
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 150, "details belong to a page of docs/"
 
 
@@ -262,61 +210,8 @@ def test_commands_fit_into_the_column_of_the_site():
         assert long == [], document
 
 
-SHOWN = "".join((DOCS.parent / page).read_text("utf-8") for page in results.PAGES)
-PRINTED = {found[1]: found[0] for found in results.PRINTED.finditer(SHOWN)}
-QUICK = ("costs", "game", "ranking", "table maps", "table minatar", "table lbf-vdn mpe-vdn")
-
-
-@pytest.mark.parametrize("name", slow_except(QUICK, PRINTED))
-def test_tables_of_results_are_those_of_the_kept_runs(name):
-    """``python -m benchmarks.results write`` puts them there, from benchmarks/data."""
-    assert results.PRINTED.sub(results.printed, PRINTED[name]) == PRINTED[name]
-
-
-def test_every_group_with_kept_runs_has_one_table():
-    assert {f"table {group}" for group in filter(results.kept_names, TASKS)} <= PRINTED.keys()
-    assert "costs" in PRINTED
-    assert len(PRINTED) == len(results.PRINTED.findall(SHOWN))
-
-
-def test_results_that_differ_from_published_ones_are_explained():
-    table, _, below = read("results.md").partition("\nThe others, and what is known of them:\n")
-    explained = re.findall(r"^\* `([\w-]+)`", below.partition("\n## ")[0], re.MULTILINE)
-    assert set(re.findall(r"^\| (\S+) \|.*\| no \|$", table, re.MULTILINE)) == set(explained)
-
-
-def test_the_readme_sums_up_the_results_and_the_calibration():
-    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
-    near = re.search(r"^(\d+ of \d+ results) \(", read("results.md"), re.MULTILINE)
-    assert near
-    assert (
-        f"{near[1]} with a published value at the same number of env steps are within a tenth"
-        in readme
-    )
-    rows = dict(
-        re.findall(r"^\| (.+?) \|.*\| (\S+) \| \d+ \|$", read("calibration.md"), re.MULTILINE)
-    )
-    reached = rows["values at 0.8 of the rate in the game, of 19"]
-    distance = float(rows["policies: mean distance from the range in the game, points"])
-    assert f"{reached} of 19 maps and methods (mean distance {distance:.0f} points" in readme
-
-
-def test_the_page_of_smacv2_has_the_win_rates_of_the_results():
-    rows = re.findall(r"^\| \w+_5_vs_5((?: \| \d+){4})", read("results.md"), re.MULTILINE)
-    _, here, game = zip(*[row.split(" | ")[2:5] for row in rows], strict=True)
-    page = " ".join(read("environments/smacv2.md").split())
-    for rates, end in ((here, "% of the battles"), (game, "% in StarCraft II")):
-        assert f"{rates[0]}, {rates[1]} and {rates[2]}{end}" in page
-
-
 def test_the_page_of_metrics_has_every_metric():
-    assert set(METRICS) - set(re.findall(r"`([\w/]+)`", read("metrics.md"))) == set()
-
-
-@pytest.mark.parametrize("page", ["difficulty", "calibration", "environments/smac"])
-def test_what_was_measured_on_battles_is_of_the_rules_of_today(page):
-    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-    assert f"under version {RULES_VERSION} of the rules" in " ".join(text.split())
+    assert set(METRICS) - set(re.findall(r"`([\w/]+)`", prose("metrics.md"))) == set()
 
 
 def test_the_files_and_constants_of_the_battle_engine_exist():
@@ -324,37 +219,13 @@ def test_the_files_and_constants_of_the_battle_engine_exist():
     named = re.findall(r"`((?:data|engine|smaclite)/\w+\.py)(?:: ([^`]+))?`", text)
     assert len(named) > 20
     for file, constants in named:
-        source = (DOCS.parent / "rltrain/battles" / file).read_text(encoding="utf-8")
+        source = (ROOT / "rltrain/battles" / file).read_text(encoding="utf-8")
         assert [name for name in constants.split(", ") if name not in source] == [], file
 
 
 def test_the_files_to_change_exist():
-    table = read("architecture.md").partition("## Which file to change\n")[2].partition("\n## ")[0]
+    table = prose("architecture.md").partition("## Which file to change\n")[2].partition("\n## ")[0]
     named = re.findall(r"`([\w/]+/(?:\w+\.(?:pyi?|yaml|json|txt))?)`", table)
     assert len(named) > 80
-    roots = (DOCS.parent, DOCS.parent / "rltrain")
+    roots = (ROOT, ROOT / "rltrain")
     assert [name for name in named if not any((root / name).exists() for root in roots)] == []
-
-
-def test_lines_of_the_folders_are_about_as_many_as_the_document_tells():
-    package, text = DOCS.parent / "rltrain", (DOCS / "architecture.md").read_text("utf-8")
-    section = text.partition("## What it costs")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| ([`a-z/. ]+) \| ([0-9,]+) \|", section, flags=re.MULTILINE)
-    folders = [name for names, _ in rows for name in re.findall(r"`(\w+)`", names)]
-    assert len(rows) == section.count("\n| `")
-    packages = [path.name for path in package.iterdir() if any(path.glob("*.py"))]
-    assert sorted([*folders, "examples"]) == sorted(packages)
-    for names, told in rows:
-        places = [package / name for name in re.findall(r"`(.+?)`", names)]
-        files = [f for p in places for f in ([p] if p.suffix else p.rglob("*.py"))]
-        lines = sum(len(f.read_text("utf-8").splitlines()) for f in files)
-        assert lines == pytest.approx(int(told.replace(",", "")), rel=0.08), names
-
-
-def test_counts_of_faults_are_those_of_the_kept_records():
-    text = (DOCS / "reliability.md").read_text(encoding="utf-8")
-    counts = re.findall(r"`(\w+)` \(([\d,]+)\)", text.partition("## Every fault")[2])
-    assert len(counts) > 15
-    for kind, count in counts:
-        record = json.loads((DOCS.parent / f"benchmarks/data/faults/{kind}.json").read_bytes())
-        assert record["cases"] == record["passed"] == int(count.replace(",", "")), kind

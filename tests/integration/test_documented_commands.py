@@ -1,10 +1,12 @@
 """The commands in README, docs, CONTRIBUTING, the Makefile and ``--help``: every one composes and
 runs, and those that train one agent for at most 100,000 env steps reach what a reader expects.
+Commands pass the files that docs/command_to_run.md names.
 """
 
 import dataclasses
 import re
 import shlex
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -18,11 +20,13 @@ from rltrain.config.combinations import Facts
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
+from rltrain.hardware.rollout import Rollout
+from rltrain.main import run
 from rltrain.mode.messages.warnings import env_facts
+from tests.helpers import three_iterations
 from tests.marks import slow_except
-from tests.pages import read_page
+from tests.pages import DOCS, ROOT, read_page
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile")]
 PAGES += ROOT.glob("docs/**/*.md")
 ELSEWHERE = re.compile(
@@ -173,10 +177,7 @@ def test_a_documented_command_runs(line, command, tmp_path):
     typed |= {REPLACED[key] for key in typed & set(REPLACED)}
     overrides = [o for o in overrides if not o.startswith(OF_COMMANDS)]
     tiny = [o for o in (*TINY, "test.episodes=2") if o.partition("=")[0] not in typed]
-    trainer = rltrain.make_trainer([*tiny, *overrides], run_dir=tmp_path / "run")
-    for _ in range(3):
-        trainer.run(trainer.clock.env_steps + 1)
-    trainer.close()
+    three_iterations(rltrain.make_trainer([*tiny, *overrides], run_dir=tmp_path / "run"))
 
 
 def recorded(line, monkeypatch):
@@ -209,3 +210,40 @@ def test_a_short_command_reaches_its_level(line, seed, monkeypatch):
     values = result.history[metric]
     tests = values[~np.isnan(values)][1:]  # the first is that of the untrained network
     assert tests[-3:].mean() >= level
+
+
+PACKAGE = ROOT / "rltrain"
+HALVES = read_page(DOCS / "command_to_run.md").split("\n## ")[1:]
+OVERRIDE, RESUME = (re.findall(r"^\| `(.+?\.py)`", half, re.MULTILINE) for half in HALVES)
+
+
+def entered(overrides):
+    """The files of which functions are called before the first step, in order."""
+    files = {}
+
+    def note(frame, event, argument):
+        code = frame.f_code
+        if code is Rollout.collect.__code__:
+            sys.setprofile(None)
+        elif event == "call" and str(PACKAGE) in code.co_filename and code.co_qualname[0] != "<":
+            files.setdefault(str(Path(code.co_filename).relative_to(PACKAGE)))
+
+    sys.setprofile(note)
+    try:
+        assert run(overrides) == 0
+    finally:
+        sys.setprofile(None)
+    return list(files)
+
+
+def test_an_override_passes_the_files_that_the_page_lists(small, own_folder):
+    seen = entered([*small, "total_env_steps=20", "algo.loss.gamma=0.9"])
+    assert [file for file in OVERRIDE if file not in seen] == []
+    assert len(OVERRIDE) - 2 <= 8  # between the command and the constructor
+
+
+@pytest.mark.slow
+def test_a_resumed_run_passes_the_files_that_the_page_lists(trained):
+    seen = entered([f"resume={trained}", "total_env_steps=200"])
+    assert [file for file in RESUME if file not in seen] == []
+    assert len(RESUME) <= 14
