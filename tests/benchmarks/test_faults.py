@@ -1,6 +1,10 @@
-"""The faults that are counted in docs/reliability.md, and that the kept counts are whole."""
+"""The faults that are counted in docs/reliability.md: the kept counts are whole, and functions that
+benchmarks name as text exist.
+"""
 
 import json
+import re
+from pkgutil import resolve_name
 
 import pytest
 
@@ -10,8 +14,7 @@ from benchmarks.faults.__main__ import COUNTS, KINDS
 from rltrain.common.files import get_json
 from rltrain.config.catalog import CONF
 from rltrain.logger import curve
-
-NAMED = ("algo", "env")
+from tests.pages import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +62,23 @@ def test_fewer_cases_than_were_counted_leave_the_kept_counts(
 
 
 def test_make_soak_makes_every_kind_of_fault():
-    makefile = (COUNTS.parents[2] / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (listed,) = (line for line in makefile.splitlines() if line.startswith("FAULTS := "))
     assert sorted(listed.removeprefix("FAULTS := ").split()) == sorted(KINDS)
 
 
 def test_every_environment_and_algorithm_is_tried_twice():
-    names = {group: {path.stem for path in (CONF / group).glob("*.yaml")} for group in NAMED}
+    names = {
+        group: {path.stem for path in (CONF / group).glob("*.yaml")} for group in ("algo", "env")
+    }
     assert {"env": set(determinism.ENVS), "algo": {*determinism.ALGOS, "scripted"}} == names
+
+
+SOURCES = "".join(path.read_text("utf-8") for path in (ROOT / "benchmarks").rglob("*.py"))
+NAMED = sorted(set(re.findall(r'"(rltrain[\w.]*:[\w.]+)"', SOURCES)))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_functions_that_are_named_are_there(name):
+    """Defect: a run was to be interrupted in one that had moved, and failed instead."""
+    assert callable(resolve_name(name))

@@ -1,11 +1,13 @@
-"""The calibration of the battle rules: its data, its choice, and its way of playing variants."""
+"""The calibration of the battle rules: its data, its choice, and its way of playing variants; the
+page of scripted policies on maps.
+"""
 
-from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
 
-from benchmarks import calibrate
+from benchmarks import calibrate, difficulty
 from benchmarks.anchors import heuristic_anchors
 from benchmarks.crowding import geometric_maximum
 from benchmarks.variant_battles import Layout, Variant, open_battles, win_rates
@@ -13,6 +15,7 @@ from rltrain.battles.data.maps import find_map
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import P, U
 from rltrain.battles.options import Options
+from tests.pages import prose
 
 
 def test_the_halves_are_disjoint_and_cover_all_comparable_anchors() -> None:
@@ -31,7 +34,7 @@ def test_the_earliest_candidate_within_the_tolerance_of_the_best_is_chosen() -> 
 
 
 def test_the_engine_plays_the_candidate_that_the_page_names() -> None:
-    page = (Path(__file__).parents[2] / "docs/calibration.md").read_text(encoding="utf-8")
+    page = prose("calibration.md")
     assert f"`{calibrate.CANDIDATES[0].name}`, the earliest candidate" in page
     plain = Battles(map_name="2s3z", n_envs=1, options=Options()).scene
     same = open_battles("2s3z", calibrate.CANDIDATES[0], [Layout()], 1).scene
@@ -74,3 +77,13 @@ def test_win_rates_come_by_layout_and_again_for_the_same_seeds() -> None:
 @pytest.mark.parametrize(("contact", "count"), [(1.0, 16), (0.94, 17)])
 def test_sixteen_zerglings_fit_around_six_zealots(contact: float, count: int) -> None:
     assert geometric_maximum(contact) == count
+
+
+def test_the_page_has_a_row_of_every_policy_and_a_picture(own_folder, monkeypatch):
+    """Defect: the name of a function that draws had changed."""
+    monkeypatch.setattr(sys, "argv", ["difficulty", "2", "3m"])
+    (own_folder / "docs").mkdir()
+    difficulty.main()
+    text = difficulty.PAGE.read_text("utf-8")
+    assert all(f"| `{policy}` |" in text for policy in difficulty.POLICIES)
+    assert (own_folder / "docs/maps/3m.png").stat().st_size > 1000
