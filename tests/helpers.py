@@ -46,9 +46,15 @@ def without(words, *starts):
     return [word for word in words if not word.startswith(starts)]
 
 
-def last_typed(*words):
-    """Overrides, of those of one key the last one."""
-    return [*{word.partition("=")[0]: word for word in words}.values()]
+def over(base, *more):
+    """Overrides over others, of which those of the same keys are left out."""
+    keys = {word.lstrip("+~").partition("=")[0] for word in more}
+    return [*(word for word in base if word.partition("=")[0] not in keys), *more]
+
+
+def said(captured):
+    """What was printed, without frames and line breaks."""
+    return " ".join("".join(captured.readouterr()).replace("│", " ").split())
 
 
 def trained(overrides, folder, until=150):
@@ -201,10 +207,14 @@ def forged(run_dir, without=None, **changes):
             put_manifest(manifest.parent, facts)
 
 
+def json_lines(path):
+    """The values of the lines of a file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def rows(trainer, name):
-    path = trainer.run_dir / "metrics.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [r for r in lines if name in r]
+    """The rows of metrics that have this one."""
+    return [row for row in json_lines(trainer.run_dir / "metrics.jsonl") if name in row]
 
 
 class Trace(Callback):

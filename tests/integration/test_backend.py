@@ -1,12 +1,12 @@
 """Which backend plays: refused, recorded, and changed for an evaluation."""
 
-import json
 import shutil
 
 import pytest
 
 from rltrain import main as entry
 from rltrain.battles.native import RULES_VERSION
+from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
@@ -45,7 +45,7 @@ def installed(tmp_path_factory, monkeypatch):
 
 
 def record(path):
-    return json.loads(path.read_text(encoding="utf-8"))
+    return get_json(path)
 
 
 def test_the_game_is_refused_where_it_is_not_installed(own_folder, monkeypatch):

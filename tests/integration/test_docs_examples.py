@@ -2,7 +2,6 @@
 of them.
 """
 
-import json
 import os
 import re
 import runpy
@@ -16,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rltrain
 from rltrain.api import settings_from
+from rltrain.common.files import get_json
 from rltrain.config.command_line import read
 from rltrain.config.compose import compose_single
 from rltrain.config.node import FACTS
@@ -198,7 +198,7 @@ def test_an_example_reaches_what_its_comments_say(name, monkeypatch):
 
 @pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom():
-    cells = json.loads((EXAMPLES / "quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = get_json(EXAMPLES / "quickstart.ipynb")["cells"]
     assert len(cells) == 10
     names: dict = {}
     for cell in cells:

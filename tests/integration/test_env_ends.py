@@ -1,7 +1,6 @@
 """Environments that would end the program: a failure of theirs wherever they do it."""
 
 import argparse
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
+from rltrain.common.files import get_json
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.vector import SyncVectorEnv
@@ -221,7 +221,7 @@ def test_a_run_ends_with_a_reason_and_its_state(name: str, place: str, tmp_path)
     words = [*WORDS, "total_env_steps=100", f"hydra.run.dir={folder}"]
     with pytest.raises(RuntimeError, match=rf"The run failed: EnvError: .*{name} \("):
         rltrain.train(words, env=env, progress=False)
-    record = json.loads((folder / "run.json").read_text())
+    record = get_json(folder / "run.json")
     assert (record["status"], record["exit_code"]) == ("failed", 4)
     assert name in record["error"]
     assert name in (folder / "train.log").read_text()

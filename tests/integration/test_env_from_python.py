@@ -1,7 +1,5 @@
 """An environment that is passed from Python: trained, remembered, played again."""
 
-import json
-
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import torch
 from gymnasium import spaces
 
 import rltrain
+from rltrain.common.files import get_json
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
 
@@ -100,7 +99,7 @@ def test_it_is_played_again_when_handed_over_again(run):
     result = rltrain.evaluate(run, episodes=3, env=Corridor)
     assert 0 <= result.metrics["test/return_mean"] <= 3
     assert result.metrics["test/episode_length_mean"] <= 6  # its options are remembered
-    said = json.loads((run / "evaluation.json").read_text())
+    said = get_json(run / "evaluation.json")
     assert said["what"] == f"dqn on own {__name__}:Corridor, seed 0"
 
 

@@ -1,15 +1,17 @@
 """mode=evaluate: episodes, recordings, scripted policies."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rltrain
+from rltrain.common.files import get_json
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
 from tests.env.scripted import Plain
 from tests.helpers import forged, nothing_written
+from tests.integration.test_own_parts_refused import CARTPOLE
 
 
 def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(command, trained):
@@ -17,7 +19,7 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(com
     for n_envs in (1, 2, 5):
         overrides = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]
         assert command("mode=evaluate", *overrides) == 0
-        record = json.loads((trained / "evaluation.json").read_text())
+        record = get_json(trained / "evaluation.json")
         assert [e["episode"] for e in record["episodes"]] == list(range(7))
         found.append([e["return"] for e in record["episodes"]])
     assert found[0] == found[1] == found[2]
@@ -42,7 +44,7 @@ def test_every_episode_has_the_seed_that_its_environment_was_reset_with(command,
     scripted = ["algo=scripted", "algo.policy=random", f"seed={seed}"]
     assert command("mode=evaluate", *scripted, *words) == 0
     (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
-    record, alone = json.loads(path.read_text()), Seeded()
+    record, alone = get_json(path), Seeded()
     for episode, seed_of in zip(record["episodes"], record["seeds"], strict=True):
         alone.reset(seed=seed_of % 2**32)
         assert alone.step(0)[1] == episode["return"]
@@ -59,7 +61,7 @@ def drawn(monkeypatch):
 def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):
     overrides = [f"checkpoint={trained}", "record=video", "test.episodes=3"]
     assert command("mode=evaluate", *overrides) == 0
-    record = json.loads((trained / "evaluation.json").read_text())
+    record = get_json(trained / "evaluation.json")
     folder = f"recordings/{record['env_steps']}"
     for k, episode in enumerate(record["episodes"]):
         wanted = {f"{folder}/episode-00{k}{end}" for end in (".gif", "-first.png", "-last.png")}
@@ -70,7 +72,7 @@ def test_evaluate_records_every_episode_and_lists_the_files(command, trained, dr
     assert f"The recordings are in {run / folder}." in said
     assert f"every episode is in {run / 'evaluation.json'}" in said
     assert command("mode=evaluate", *overrides) == 0  # the first recordings stay
-    again = json.loads((trained / "evaluation.json").read_text())
+    again = get_json(trained / "evaluation.json")
     assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
 
 
@@ -91,7 +93,7 @@ def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys)
     overrides = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
     assert command(*overrides, "algo.policy=closest") == 0
     (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
-    record = json.loads(path.read_text())
+    record = get_json(path)
     assert record["what"] == "scripted closest on smac 3m, seed 0"
     assert (record["checkpoint"], len(record["episodes"])) == (None, 4)
     shown = capsys.readouterr().out
@@ -136,12 +138,18 @@ def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
     assert (moved / "evaluation.json").exists()
 
 
+def test_a_result_stands_where_a_run_folder_is_expected(own_folder):
+    result = rltrain.train(CARTPOLE)
+    assert rltrain.load_policy(result).step >= 60
+    assert rltrain.evaluate(result, episodes=1).metrics
+
+
 def test_the_best_checkpoint_is_evaluated_by_its_name(command, trained, capsys):
     best = min(int(p.name) for p in (trained / "checkpoints").iterdir() if p.name.isdigit())
     (trained / "checkpoints/best").write_text(f"{best}\n")
     overrides = ["mode=evaluate", "checkpoint=latest", "load_step=best", "test.episodes=1"]
     assert command(*overrides) == 0
-    assert json.loads((trained / "evaluation.json").read_text())["env_steps"] == best
+    assert get_json(trained / "evaluation.json")["env_steps"] == best
     assert "The newest run below" in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(UsageError, match=r"expected a whole number, .* or one of best"):
         command("mode=evaluate", "checkpoint=latest", "load_step=worst")

@@ -1,4 +1,6 @@
-"""A full disk, a failing write, a deleted folder: training continues, or ends clearly."""
+"""A full disk, a failing write, a deleted folder, a replay on disk: training continues, or ends
+clearly.
+"""
 
 import itertools
 import json
@@ -10,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.buffer import disk_store
 from rltrain.callback import Callback
 from rltrain.common.checkpoint import storage
 from rltrain.common.checkpoint.run_checkpoints import seal
 from rltrain.common.files import get_json
-from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, StorageError, UsageError
 from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.train_log import LogFile
 from rltrain.types import Clock
 from tests.common.test_checkpoint import make
 from tests.conftest import SMALL
-from tests.helpers import no_room
+from tests.helpers import full, no_room, said
 from tests.marks import slow_except
 from tests.mode.test_import_checkpoint import OVERRIDES, QMixer, RNNAgent, pymarl_folder
 
@@ -83,15 +86,12 @@ class Deletes(Callback):
 
 
 def test_a_run_whose_folder_is_deleted_ends_and_does_not_make_another(command, small, own_folder):
-    callback = "callbacks=[{_target_: tests.integration.test_full_disk.Deletes}]"
+    callback = f"callbacks=[{{_target_: {__name__}.Deletes}}]"
     assert command(*small, callback, "hydra.run.dir=run") == 1
     assert not (own_folder / "run").exists()
 
 
 def test_a_run_does_not_begin_on_a_full_disk(command, small, monkeypatch):
-    def full(path, text):
-        raise FULL
-
     monkeypatch.setattr("rltrain.mode.run_folder.put_text", full)
     with pytest.raises(UsageError, match="cannot be written: No space left on device"):
         command(*small, "hydra.run.dir=run")
@@ -141,7 +141,7 @@ def on_a_full_disk(monkeypatch, own_folder, command):
 
         def failing(source, target):
             if Path(target).is_relative_to(own_folder) and next(numbers) >= n_written:
-                raise OSError(*FULL.args)
+                full()
             replace(source, target)
 
         with monkeypatch.context() as patch:
@@ -172,11 +172,19 @@ def test_a_command_that_met_a_full_disk_does_its_work_when_there_is_room(
     files = [path.name for path in Path("new").rglob("*")]
     assert not [file for file in files if re.search(r"\.\d+$|\.tmp", file)]
     if code != 0:
-        assert re.search(r"new.* cannot be written: No space left", said)
+        assert re.search(r"new.* cannot be written: No space left.* Free disk space", said)
         if name == "import":
             with pytest.raises(CheckpointError):
                 command("resume=new")
+        if name == "init":
+            assert files == []  # no half a project
         assert command(*COMMANDS[name]) == 0
+
+
+def test_a_report_whose_figures_do_not_fit_says_so(command, trained, monkeypatch):
+    monkeypatch.setattr("rltrain.mode.report.draw_all", full)
+    with pytest.raises(StorageError, match=r"report new cannot be written: .*Free disk space"):
+        command(*COMMANDS["report"])
 
 
 def test_an_import_that_was_killed_is_not_resumed_with_other_weights(command):
@@ -202,3 +210,63 @@ def test_an_evaluation_below_a_link_to_nothing_is_refused(command, own_folder):
     (own_folder / "outputs").symlink_to("nowhere")
     with pytest.raises(UsageError, match=r"evaluate/.* cannot be written"):
         command("mode=evaluate", "checkpoint=demo/cartpole", "record=video", "test.episodes=1")
+
+
+DISK = ("buffer.storage=disk", "save.interval=40", "hydra.run.dir=run")
+
+
+def weights(run):
+    (newest, *_) = sorted((Path(run) / "checkpoints").glob("[0-9]*"), key=lambda p: -int(p.name))
+    return (newest / "model.safetensors").read_bytes()
+
+
+@pytest.fixture
+def in_memory(trained_once):
+    """The weights of the run in memory."""
+    return weights(trained_once)
+
+
+@pytest.mark.slow
+def test_a_full_disk_ends_the_run_with_its_last_checkpoint_which_goes_on(
+    command, single, in_memory, monkeypatch, capfd
+):
+    allocate, left = os.posix_fallocate, [30]
+
+    def nearly_full(handle, offset, n_bytes):
+        left[0] -= 1
+        if left[0] < 0:
+            raise FULL
+        allocate(handle, offset, n_bytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_store, "CHUNK", 1)
+        patch.setattr(disk_store.os, "posix_fallocate", nearly_full)
+        assert command(*single, *DISK, "logger.console=true") == 4
+    shown = said(capfd)
+    assert "on disk, in run/replay" in shown
+    assert "Kept: the last checkpoint" in shown
+    assert "No space left on device" in get_json(Path("run/run.json"))["error"]
+    assert command("resume=run") == 0
+    assert weights("run") == in_memory
+
+
+def test_a_copied_run_goes_on_and_a_damaged_one_names_the_file(command, single, in_memory):
+    assert command(*single, *DISK, "total_env_steps=60") == 0
+    shutil.move("run", "moved")
+    shutil.copytree("moved", "copy")
+    assert command("resume=moved", "total_env_steps=150") == 0
+    assert weights("moved") == in_memory
+    file = Path("copy/replay/obs.bin")
+    file.unlink()
+    with pytest.raises(CheckpointError, match=r"copy/replay/obs\.bin cannot be used .*weights"):
+        command("resume=copy", "total_env_steps=200")
+    assert {path.name for path in file.parent.iterdir()} >= {"last.bin", "reward.bin"}
+
+
+@pytest.mark.slow
+def test_files_that_no_checkpoint_refers_to_are_removed_at_the_end(command, single, capfd):
+    folder = "buffer.folder=fast"
+    assert command(*single, *DISK, "save.replay_buffer=false", folder) == 0
+    assert "fast/run/replay was removed: no checkpoint refers to" in capfd.readouterr().err
+    assert list(Path("fast").iterdir()) == []
+    assert command("resume=run", "total_env_steps=200", "buffer.folder=fast") == 0

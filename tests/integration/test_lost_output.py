@@ -1,13 +1,17 @@
-"""Output that cannot be written ends nothing: every fault, in every command, from any moment on."""
+"""Output that cannot be written ends nothing: every fault, in every command, from any moment on;
+terminals of every kind show lines that can be read.
+"""
 
 import gc
 import itertools
-import json
 import os
 import pty
 import resource
+import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +25,7 @@ from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.processes import Processes
 from rltrain.trainer import Trainer
 from tests.common.machine.test_streams import FAILURES, Failing
+from tests.helpers import over, without
 from tests.marks import each_once
 
 
@@ -148,7 +153,7 @@ def test_a_command_of_its_own_ends_as_usual(small, own_folder, where, what):
         "        return self.env.step(action)\n",
         encoding="utf-8",
     )
-    words = [word for word in small if not word.startswith(("logger.console", "env="))]
+    words = without(small, "logger.console", "env=")
     words += ["env=gymnasium", "env.id=talks:Talks", "env.max_episode_steps=10", "algo=dqn"]
     words += ["algo.learning_starts=20", "buffer.capacity=1000"]
     if what == "tune":
@@ -234,17 +239,104 @@ def test_jobs_of_a_sweep_that_is_gone_save(small, own_folder, number):
     while len(list(own_folder.glob("sweep/*/metrics.jsonl"))) < 2:
         assert process.poll() is None
         time.sleep(0.2)
-    process.send_signal(getattr(__import__("signal"), number))
+    process.send_signal(getattr(signal, number))
     process.wait()
-    until = time.monotonic() + 120
-    while any(status(path) == "running" for path in own_folder.glob("sweep/*/run.json")):
+    until, records = time.monotonic() + 120, list(own_folder.glob("sweep/*/run.json"))
+    while any(get_json(path).get("status") == "running" for path in records):
         assert time.monotonic() < until
         time.sleep(0.2)
-    for path in own_folder.glob("sweep/*/run.json"):
+    for path in records:
         record = get_json(path)
         assert (record["status"], record["exit_code"]) == ("interrupted", 143)
         assert (path.parent / f"checkpoints/{record['env_steps']}").exists()
 
 
-def status(path):
-    return json.loads(path.read_text(encoding="utf-8")).get("status")
+ASCII_ONLY = {"TERM": "dumb", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+TERMINALS = {
+    "no terminal": {},
+    "dumb": {"TERM": "dumb"},
+    "20 columns": {"COLUMNS": "20"},
+    "no colors": {"NO_COLOR": "1"},
+    "not UTF-8": ASCII_ONLY,
+    "ASCII": {"PYTHONIOENCODING": "ascii"},
+    "Latin-1": {"PYTHONIOENCODING": "latin-1"},
+}
+"""Environment variables by the kind of terminal."""
+
+
+@pytest.fixture
+def shown_run(small, own_folder):
+    """Run a process that trains and shows it; gives the process and what it wrote to a pipe."""
+    command = [sys.executable, "-m", "rltrain", *over(small, *TRAIN)]
+
+    def done(before=(), variables=None, beside=None, **streams):
+        """``beside`` works in a thread meanwhile."""
+        environment = os.environ | (variables or {})
+        process = subprocess.Popen([*before, *command], env=environment, **streams)
+        if beside is not None:
+            beside(process)
+        out, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert get_json(own_folder / "run/run.json")["status"] == "finished"
+        return out
+
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TERMINALS)
+def test_a_run_into_a_pipe_is_readable(shown_run, kind):
+    pipe = subprocess.PIPE
+    shown = shown_run(variables=TERMINALS[kind], stdout=pipe, stderr=pipe).decode("latin-1")
+    assert "\x1b" not in shown
+    assert "return" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["20 columns", "dumb", "not UTF-8"])
+def test_a_run_in_a_terminal_goes_on(shown_run, kind):
+    ours, theirs = pty.openpty()
+    columns = 20 if kind == "20 columns" else 80
+    termios.tcsetwinsize(theirs, (24, columns))
+    shown = []
+
+    def read():
+        while True:
+            try:
+                shown.append(os.read(ours, 4096))
+            except OSError:  # its other end is closed
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    variables = {"TERM": "xterm"} | ({} if kind == "20 columns" else TERMINALS[kind])
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    shown_run(variables=variables, beside=lambda process: os.close(theirs), **streams)
+    reader.join()
+    os.close(ours)
+    assert b"Traceback" not in b"".join(shown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_run_without_a_standard_stream_goes_on(shown_run, stream):
+    closed = ["stdin", "stdout", "stderr"].index(stream)
+    shown_run(before=["sh", "-c", f'exec "$@" {closed}>&-', "sh"])
+
+
+@pytest.mark.slow
+def test_a_run_whose_reader_goes_away_goes_on(shown_run):
+    def read_a_line(process):
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+
+    shown_run(beside=read_a_line, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_a_help_whose_reader_has_gone_is_quiet():
+    line = f"{sys.executable} -m rltrain --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode in (0, 141)
+    assert done.stderr == ""

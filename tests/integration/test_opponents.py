@@ -8,6 +8,7 @@ import pytest
 
 import rltrain
 from rltrain.common.checkpoint.run_checkpoints import seal, stored_manifest
+from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.trainer import Trainer
 from tests.integration.promises.checks import resume, workers
@@ -53,7 +54,7 @@ def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, t
         *("config.json", "manifest.json", "model.json", "model.safetensors", "spec.json")
     ]
     assert {"test/win_rate/first", "test/draw_rate"} <= set(result.metrics)
-    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    facts = get_json(tmp_path / "run" / "run.json")
     assert {"builtin", "first"} == set(facts["opponents"])
     shutil.rmtree(original)
     again = rltrain.resume(tmp_path / "run", 210, progress=False)
@@ -63,7 +64,7 @@ def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, t
         rltrain.resume(moved, env_steps, progress=False)
     played = rltrain.evaluate(moved, episodes=2)
     assert played.metrics["test/win_rate/first"] == played.metrics["test/win_rate"]
-    record = json.loads((Path(moved) / "evaluation.json").read_text())
+    record = get_json(Path(moved) / "evaluation.json")
     assert record["opponent"] == "first"
     assert {episode["opponent"] for episode in record["episodes"]} == {"first"}
 
@@ -72,11 +73,11 @@ def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(
     """Defect: it named the copies, and a report took the run for one of another configuration."""
     words = (f"env.opponents={{builtin: 1, {opponent}: 1}}", f"test.opponent={opponent}")
     trained(tmp_path / "run", *words, "total_env_steps=60")
-    found = [json.loads((tmp_path / "run/config.json").read_text())]
+    found = [get_json(tmp_path / "run/config.json")]
     for env_steps, name in ((70, "moved"), (80, "again")):
         at = Path(shutil.move(tmp_path / ("run" if name == "moved" else "moved"), tmp_path / name))
         rltrain.resume(at, env_steps, progress=False)
-        found.append(json.loads((at / "config.json").read_text()))
+        found.append(get_json(at / "config.json"))
     assert found[0]["env"]["opponents"] == {"builtin": 1, str(opponent): 1}
     for part in ("env", "test"):
         assert found[0][part] == found[1][part] == found[2][part]
@@ -170,7 +171,7 @@ def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
     """Defect: a traceback, and a stranger's text at any length."""
     folder = shutil.copytree(opponent, tmp_path / "other")
     for path in folder.glob(f"checkpoints/*/{file}"):
-        tree = json.loads(path.read_text())
+        tree = get_json(path)
         (tree["env"] if file == "config.json" else tree)[name] = value
         path.write_text(json.dumps(tree))
         seal(path.parent, stored_manifest(path.parent)["kind"])

@@ -11,6 +11,7 @@ import rltrain
 from rltrain import main as entry
 from rltrain.battles.data.map_file import SHIPPED
 from rltrain.common.checkpoint.run_checkpoints import seal, stored_manifest
+from rltrain.common.files import get_json
 from rltrain.config.overrides import put
 from rltrain.config.saved_config import load_config
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
@@ -47,7 +48,7 @@ def prices(traded_once, own_folder):
 
 def forged(run_dir, **changes):
     """Set keys (``__`` for a dot) in the configuration of a run and of its checkpoints."""
-    config = json.loads((run_dir / "config.json").read_text())
+    config = get_json(run_dir / "config.json")
     for key, value in changes.items():
         put(config, key.replace("__", "."), value)
     text = json.dumps(config)
@@ -174,7 +175,7 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
 def test_the_configuration_of_a_resumed_run_names_the_file_that_was_typed(command):
     named = []
     for env_steps in (60, 70):
-        named.append(json.loads(Path("run/config.json").read_text())["env"]["prices"])
+        named.append(get_json(Path("run/config.json"))["env"]["prices"])
         assert command("resume=run", f"total_env_steps={env_steps}") == 0
     assert named[0] == named[1]
 

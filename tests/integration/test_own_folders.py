@@ -1,14 +1,23 @@
-"""Nothing is written into a folder that is not empty and holds nothing of its kind."""
+"""Folders of results: named by date and time, shared by no two commands; nothing is written into
+one that is not empty and holds nothing of its kind.
+"""
 
 import json
+import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 import rltrain
+from rltrain.common import files
 from rltrain.errors import UsageError
+from rltrain.mode.init import write_project
+from rltrain.mode.sweep.run import Local
 from tests.helpers import unchanged
+from tests.integration.test_own_parts_refused import CARTPOLE
 from tests.marks import each_once
 
 FOREIGN = {
@@ -103,6 +112,25 @@ def test_a_report_is_written_again_in_its_own_folder(command, trained):
     assert Path("here/notes.txt").read_text(encoding="utf-8") == "mine"
 
 
+def test_an_export_replaces_no_other(tmp_path):
+    trainer = rltrain.make_trainer(CARTPOLE, tmp_path / "run")
+    folder = trainer.export(tmp_path / "agent")
+    with pytest.raises(UsageError, match=r"already exists and may .* pass replace=True"):
+        trainer.export(tmp_path / "agent")
+    assert trainer.export(tmp_path / "agent", replace=True) == folder
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        trainer.export(tmp_path / "file")
+    with pytest.raises(OSError, match="file"):  # a snapshot beside training: the run continues
+        trainer.export(tmp_path / "file", replace=True)
+    with pytest.raises(UsageError, match="A checkpoint is full or weights, got 'mine'"):
+        trainer.save("mine")
+
+
+def test_a_project_says_where_it_lies(own_folder):
+    assert "make -C 'a/b c' train" in write_project(own_folder / "a/b c", "gymnasium")
+
+
 @pytest.mark.slow
 def test_an_export_does_not_replace_notes_beside_it(command, trained):
     pytest.importorskip("onnxscript")
@@ -113,3 +141,50 @@ def test_an_export_does_not_replace_notes_beside_it(command, trained):
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
     with unchanged(folder), pytest.raises(UsageError, match="an export replaces its folder"):
         command(*words)
+
+
+SCRIPTED = ("algo=scripted", "algo.policy=closest", "env=smac", "test.episodes=1")
+BATTLES = ("mode=match", "checkpoints=[closest, focus]", "match.battles=2", "env=smac")
+
+
+@pytest.fixture
+def one_second(monkeypatch):
+    """Every command starts in the same second."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 3, 1, 12, 30, 59)
+
+    monkeypatch.setattr(files, "datetime", Clock)
+    monkeypatch.setattr(Local, "run", lambda *_: None)  # the jobs of a sweep
+
+
+@pytest.mark.usefixtures("figures_not_drawn")
+@pytest.mark.parametrize(
+    ("group", "words", "others"),
+    [
+        ("evaluate", ("mode=evaluate", *SCRIPTED), ()),
+        ("evaluate", ("mode=evaluate", *SCRIPTED, "record=html"), ()),
+        ("match", BATTLES, ("seed=1",)),
+        ("multirun", ("-m", "env=two_step", "seed=1,2"), ("log.interval=5",)),
+        ("report", ("mode=report", "runs=runs", "report.resamples=20"), ()),
+    ],
+)
+def test_commands_of_one_second_have_their_own_folders(
+    command, own_folder, trained, one_second, group, words, others
+):
+    trained.rename(own_folder / "runs")
+    for more in ((), others):
+        command(*words, *more)
+    found = sorted((own_folder / "outputs" / group).iterdir())
+    assert [path.name for path in found] == ["2026-03-01_12-30-59", "2026-03-01_12-30-59-2"]
+    assert len({tuple(sorted(file.name for file in path.iterdir())) for path in found}) == 1
+    assert any(path.is_file() for path in found[1].iterdir())
+
+
+def test_of_many_processes_every_one_makes_its_own_folder(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        every = list(pool.map(files.made, [tmp_path / "outputs/new"] * 40))
+    assert len(set(every)) == 40
+    assert all(re.fullmatch(r"new(-\d+)?", path.name) and path.is_dir() for path in every)

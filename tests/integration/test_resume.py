@@ -1,4 +1,6 @@
-"""resume=: continue a run in its folder."""
+"""resume= and checkpoint=: continue a run in its folder, or start a new one from its weights; files of
+a run that cannot be read or trusted.
+"""
 
 import inspect
 import json
@@ -8,31 +10,29 @@ import shutil
 import pytest
 
 import rltrain
+from benchmarks.faults.runs import without_clocks
 from rltrain.common import checkpoint
+from rltrain.common.files import get_json
 from rltrain.config.command_line import shell_word
 from rltrain.config.saved_config import load_config
 from rltrain.config.validate.checker import check
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.mode.resume_settings import refuse_changes
-from tests.helpers import forged
+from tests.helpers import forged, json_lines, nothing_written, over, said
 from tests.integration.promises.states import STATES, typed_words
 
 
 def test_resume_goes_on_in_the_same_folder(command, trained):
     before = (trained / "metrics.jsonl").read_text()
     assert command(f"resume={trained}", "total_env_steps=190") == 0
-    record = json.loads((trained / "run.json").read_text())
+    record = get_json(trained / "run.json")
     assert record["env_steps"] >= 190
     assert len(record["resumes"]) == 1
     after = (trained / "metrics.jsonl").read_text()
     assert after.startswith(before)
-    steps = [json.loads(line)["env_steps"] for line in after.splitlines()]
+    steps = [row["env_steps"] for row in json_lines(trained / "metrics.jsonl")]
     assert steps == sorted(steps)
-    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 190
-
-
-def test_resume_latest_finds_the_newest_run(command, trained, small):
-    assert command("resume=latest", "total_env_steps=180") == 0
+    assert get_json(trained / "config.json")["total_env_steps"] == 190
 
 
 @pytest.fixture
@@ -42,15 +42,14 @@ def unsaved(trained):
     for folder in (trained / "checkpoints").glob("*/"):
         shutil.rmtree(folder)
     latest.unlink()
-    record = json.loads((trained / "run.json").read_text())
+    record = get_json(trained / "run.json")
     record |= {"status": "running", "best_test": {"env_steps": 0, "test/return_mean": 99}}
     (trained / "run.json").write_text(json.dumps(record))
     return trained
 
 
 def without_times(file):
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    return [{k: v for k, v in r.items() if k != "seconds" and "time/" not in k} for r in rows]
+    return [without_clocks(row) for row in json_lines(file)]
 
 
 @pytest.mark.slow
@@ -61,7 +60,7 @@ def test_a_run_without_checkpoint_starts_again_in_its_folder(command, unsaved, t
     assert command(f"resume={typed}") == 0
     again, once = (without_times(run / "metrics.jsonl") for run in (unsaved, trained_once))
     assert again == once
-    record = json.loads((unsaved / "run.json").read_text())
+    record = get_json(unsaved / "run.json")
     assert (record["status"], len(record["resumes"])) == ("finished", 1)
     assert record["best_test"]["test/return_mean"] < 99
     assert "starts again at env step 0" in (unsaved / "train.log").read_text()
@@ -70,7 +69,7 @@ def test_a_run_without_checkpoint_starts_again_in_its_folder(command, unsaved, t
 def test_a_run_that_has_begun_a_dataset_does_not_start_again_over_it(command, unsaved, own_folder):
     (own_folder / "data").mkdir()
     (own_folder / "data/shard").touch()
-    dataset = json.loads((unsaved / "config.json").read_text())["dataset"]
+    dataset = get_json(unsaved / "config.json")["dataset"]
     forged(unsaved, dataset={**dataset, "write": "data"})
     before = (unsaved / "metrics.jsonl").read_text()
     with pytest.raises(UsageError, match=r"dataset\.write=data already exists\. Delete it if"):
@@ -85,31 +84,29 @@ def test_hydras_own_settings_are_for_new_runs(command, overrides):
 
 
 def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
+    """And passes over a broken checkpoint."""
     file = trained / "metrics.jsonl"
     before = file.read_text()
     file.write_text(before + '{"env_steps": 10000}\n')
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
     assert command(f"resume={trained}", "total_env_steps=180") == 0
     assert '"env_steps": 10000' not in file.read_text()
 
 
-def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
+@pytest.mark.parametrize("typed", ["latest", "checkpoints"])
+def test_resume_takes_the_newest_run_and_that_of_a_checkpoint(command, trained, typed):
     latest = (trained / "checkpoints/latest").read_text().strip()
-    (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
-    assert command(f"resume={trained}", "total_env_steps=180") == 0
-
-
-def test_resume_takes_the_run_of_a_checkpoint(command, trained):
-    latest = (trained / "checkpoints/latest").read_text().strip()
-    assert command(f"resume={trained}/checkpoints/{latest}", "total_env_steps=180") == 0
-    assert json.loads((trained / "run.json").read_text())["env_steps"] >= 180
+    path = {"latest": "latest", "checkpoints": f"{trained}/checkpoints/{latest}"}[typed]
+    assert command(f"resume={path}", "total_env_steps=160") == 0
+    assert get_json(trained / "run.json")["env_steps"] >= 160
 
 
 def test_a_resume_to_fewer_env_steps_says_that_nothing_is_trained(command, trained, capfd):
-    steps = json.loads((trained / "run.json").read_text())["env_steps"]
+    steps = get_json(trained / "run.json")["env_steps"]
     assert command(f"resume={trained}", "total_env_steps=7") == 0
-    said = " ".join("".join(capfd.readouterr()).split())
-    assert f"has {steps} env steps: nothing is trained up to 7" in said
-    assert json.loads((trained / "run.json").read_text())["env_steps"] == steps
+    assert f"has {steps} env steps: nothing is trained up to 7" in said(capfd)
+    assert get_json(trained / "run.json")["env_steps"] == steps
 
 
 def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):
@@ -235,3 +232,79 @@ def test_a_restore_brings_state_and_leaves_settings(state, own_folder):
         setattr(part, name, value)
     trainer.restore(own_folder / "run")
     assert [getattr(part, name) for part, name in settings] == changed
+
+
+@pytest.mark.slow
+def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, own_folder):
+    assert command(*small, f"checkpoint={trained}", "load_step=100", "seed=4") == 0
+    assert len(list(own_folder.glob("outputs/*-*/*"))) == 2
+
+
+@pytest.mark.parametrize("typed", ["mode=evaluate checkpoint", "checkpoint", "resume"])
+def test_a_missing_checkpoint(command, small, own_folder, typed):
+    with pytest.raises(CheckpointError) as caught:
+        command(*(small if typed == "checkpoint" else []), *f"{typed}=nowhere".split())
+    assert caught.value.exit_code == 3
+    assert nothing_written(own_folder)
+
+
+def test_a_file_in_the_place_of_a_run(command, own_folder):
+    (own_folder / "file.py").touch()
+    with pytest.raises(RltrainError, match="there is a file, which is not a run folder, at"):
+        command("resume=file.py")
+
+
+def test_a_broken_checkpoint(command, trained):
+    for folder in (trained / "checkpoints").iterdir():
+        if folder.is_dir():
+            (folder / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(CheckpointError, match="damaged"):
+        command("mode=evaluate", f"checkpoint={trained}")
+
+
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        (
+            "env=smac",
+            [
+                "it was trained with qmix on two_step (2 agents, 2 actions, observation",
+                *("this run is qmix on smac (3 agents", "Type env=two_step"),
+            ],
+        ),
+        ("algo=vdn", ["it is a qmix checkpoint, this run is vdn. Type algo=qmix"]),
+        ("algo.mixer.embed_dim=8", ["algo.mixer.embed_dim=32, here 8"]),
+    ],
+)
+def test_a_checkpoint_of_others_says_what_to_type(command, trained, small, word, what):
+    words = over(small, word, f"checkpoint={trained}")
+    with pytest.raises(UsageError, match=".*".join(map(re.escape, what))):
+        command(*words)
+
+
+def test_a_warm_start_says_what_begins_again(command, trained, small, capsys):
+    words = ["logger.console=true", f"checkpoint={trained}", "total_env_steps=20"]
+    assert command(*over(small, *words)) == 0
+    shown = said(capsys)
+    assert "networks and targets only, optimizer, replay, schedules and exploration" in shown
+    assert "(epsilon 1; less with algo.exploration.start) start from scratch" in shown
+
+
+@pytest.mark.parametrize("trust", [[], ["subprocess"]])
+@pytest.mark.parametrize("word", ["mode=evaluate checkpoint=", "resume="])
+def test_a_run_cannot_vouch_for_its_own_classes(command, trained, own_folder, trust, word):
+    evil = {"_target_": "subprocess.getoutput", "cmd": f"touch {own_folder}/PWNED"}
+    forged(trained, env=evil, trust=trust)
+    overrides = f"{word}{trained}".split()
+    with pytest.raises(CheckpointError, match=r"subprocess\.getoutput"):
+        command(*overrides)
+    assert not (own_folder / "PWNED").exists()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"algo": [1]}, {"algo": {}}, {"callbacks": None}, {"hardware": {}}, {"env": None}]
+)
+def test_a_broken_configuration_of_a_run_is_refused(command, trained, changes):
+    forged(trained, **changes)
+    with pytest.raises(RltrainError):
+        command(f"resume={trained}")

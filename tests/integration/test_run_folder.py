@@ -1,9 +1,8 @@
-"""What a run writes into its folder, however it ends."""
+"""What a run writes into its folder, however it ends, and what it must never write."""
 
-import json
 import logging
+import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,13 @@ import pytest
 from omegaconf import OmegaConf
 
 import rltrain
+from rltrain.common.files import get_json
 from rltrain.errors import UsageError
 from rltrain.logger import Wandb
 from rltrain.mode import train as train_mode
 from rltrain.mode.find_run import find_run
 from tests.env.scripted import Plain
+from tests.helpers import json_lines, over
 
 
 def test_a_run_leaves_what_the_contract_names(trained):
@@ -24,12 +25,12 @@ def test_a_run_leaves_what_the_contract_names(trained):
     names = {p.name for p in trained.iterdir()}
     expected = {".hydra", "config.json", "metrics.jsonl", "checkpoints", "run.json", "train.log"}
     assert expected | {"learning_curve.png", "README.md"} <= names
-    record = json.loads((trained / "run.json").read_text())
+    record = get_json(trained / "run.json")
     assert (record["status"], record["exit_code"]) == ("finished", 0)
     assert record["final_test"]["env_steps"] == record["env_steps"] >= 150
     assert record["best_test"]["test/return_mean"] >= record["final_test"]["test/return_mean"]
     assert record["machine"]["torch"]
-    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    rows = json_lines(trained / "metrics.jsonl")
     assert all({"env_steps", "updates", "episodes", "seconds"} <= set(r) for r in rows)
     names = {k for r in rows for k in r}
     assert {
@@ -57,10 +58,10 @@ def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
         assert command(*small, f"seed={seed}", "total_env_steps=40") == 0
         assert link.is_symlink()
         assert not link.readlink().is_absolute()
-        assert json.loads((link / "config.json").read_text())["seed"] == seed
+        assert get_json(link / "config.json")["seed"] == seed
     assert command("mode=evaluate", "checkpoint=outputs/latest", "test.episodes=1") == 0
     assert command("resume=outputs/latest", "total_env_steps=80") == 0
-    assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
+    assert get_json(link / "run.json")["env_steps"] >= 80
 
 
 @pytest.mark.slow
@@ -79,7 +80,7 @@ def test_a_name_is_that_of_the_folder_and_of_the_run_in_loggers(command, small, 
         assert command(*small, "total_env_steps=40", "name=my_run") == 0
     folder, _ = sorted((own_folder / "outputs/qmix-two_step").iterdir())
     assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d-my_run-s0-[0-9a-f]{4}", folder.name)
-    assert json.loads((folder / "run.json").read_text())["status"] == "finished"
+    assert get_json(folder / "run.json")["status"] == "finished"
     given = {"mode": "offline", "project": "p", "group": None, "tags": None}
     assert Wandb(run_dir=folder, config={}, **given).options["name"] == folder.name
     with pytest.raises(UsageError, match="name="):
@@ -107,10 +108,18 @@ def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
 
 
 def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
+    """Messages from before there was a folder are in its log."""
     built, build = [], train_mode.build_trainer
-    monkeypatch.setattr(train_mode, "build_trainer", lambda *a: built.append(1) or build(*a))
+
+    def talking(*args):
+        built.append(1)
+        logging.getLogger("rltrain").info("said while building")
+        return build(*args)
+
+    monkeypatch.setattr(train_mode, "build_trainer", talking)
     assert command(*small, "total_env_steps=40", "hydra.run.dir=a=b, c") == 0
     assert len(built) == 1
+    assert "said while building" in (own_folder / "a=b, c/train.log").read_text()
     files = {p.name: OmegaConf.load(p) for p in (own_folder / "a=b, c/.hydra").iterdir()}
     assert set(files) == {"config.yaml", "hydra.yaml", "overrides.yaml"}
     assert "total_env_steps=40" in files["overrides.yaml"]
@@ -124,18 +133,6 @@ def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
     overrides += ["hydra.run.dir=${hydra:runtime.choices.algo}-${seed}"]
     assert command(*small, *overrides) == 0
     assert (own_folder / "qmix-3/run.json").exists()
-
-
-def test_messages_from_before_there_was_a_folder_are_in_its_log(command, small, monkeypatch):
-    build = train_mode.build_trainer
-
-    def talking(*args):
-        logging.getLogger("rltrain").info("said while building")
-        return build(*args)
-
-    monkeypatch.setattr(train_mode, "build_trainer", talking)
-    assert command(*small, "total_env_steps=40", "hydra.run.dir=run") == 0
-    assert "said while building" in Path("run/train.log").read_text()
 
 
 def test_a_folder_that_holds_a_run_takes_no_other(command, trained, small):
@@ -153,41 +150,10 @@ def test_a_terminated_run_is_saved(exit_code, small, own_folder):
     overrides = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
     overrides += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
     assert exit_code(*overrides) == 143
-    record = json.loads((own_folder / "run/run.json").read_text())
+    record = get_json(own_folder / "run/run.json")
     assert (record["status"], record["exit_code"]) == ("interrupted", 143)
     assert 100 <= record["env_steps"] < 200
     assert (own_folder / "run/checkpoints/latest").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
-    overrides = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
-    overrides = [w for w in overrides if w not in ("logger.console=false", "total_env_steps=300")]
-    command = [sys.executable, "-m", "rltrain", *overrides]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if line.startswith("train "):
-            process.send_signal(number)
-            break
-    said = process.stdout.read()
-    assert process.wait() == code
-    assert "Everything is saved." in said
-    assert "rltrain resume=run" in said
-    record = json.loads((own_folder / "run/run.json").read_text())
-    assert (record["status"], record["exit_code"]) == ("interrupted", code)
-    assert (own_folder / "run/checkpoints/latest").exists()
-
-
-@pytest.mark.slow
-def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
-    overrides = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
-    command = [sys.executable, "-m", "rltrain", *overrides]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait() == 0
-    assert json.loads((own_folder / "run/run.json").read_text())["status"] == "finished"
 
 
 def test_from_python_a_failed_run_raises(small):
@@ -198,12 +164,9 @@ def test_from_python_a_failed_run_raises(small):
 
 
 def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_folder):
-    from tests.helpers import Failing
-
-    assert Failing
     assert command(*small, "callbacks=[{_target_: tests.helpers.Failing}]") == 1
     (run_dir,) = own_folder.glob("outputs/*-*/*")
-    assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
+    assert get_json(run_dir / "run.json")["status"] == "failed"
     assert "Traceback" in (run_dir / "train.log").read_text()
 
 
@@ -214,7 +177,7 @@ def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_fo
 
     overrides = ["algo=dqn", "algo.learning_starts=8", "total_env_steps=20", "test.episodes=1"]
     result = rltrain.train([*overrides, "logger=[]"], env=Unclosed, progress=False)
-    record = json.loads((result.run_dir / "run.json").read_text())
+    record = get_json(result.run_dir / "run.json")
     assert (record["status"], record["exit_code"]) == ("finished", 0)
     assert "OSError: the server is gone" in (result.run_dir / "train.log").read_text()
 
@@ -225,9 +188,9 @@ def test_a_trainer_that_goes_on_after_its_end_is_running(small, own_folder):
     trainer = rltrain.make_trainer([*small, "total_env_steps=80"], file.parent)
     trainer.train()
     trainer.callbacks.on_exception(trainer, ValueError("once"))
-    trainer.total_env_steps, ended = 600, json.loads(file.read_text())
+    trainer.total_env_steps, ended = 600, get_json(file)
     trainer.iterate()
-    again = json.loads(file.read_text())
+    again = get_json(file)
     assert (ended["error"], again["status"]) == ("ValueError: once", "running")
     assert {"finished", "error"} <= ended.keys() - again.keys()
 
@@ -236,7 +199,39 @@ def test_a_worse_test_of_the_same_step_is_the_final_and_not_the_best_one(small, 
     trainer, recorded = rltrain.make_trainer(small, run_dir=own_folder / "run"), []
     for value in (5.0, 3.0, 6.0):
         trainer.callbacks.on_test_end(trainer, {"test/return_mean": value})
-        record = json.loads((own_folder / "run/run.json").read_text())
+        record = get_json(own_folder / "run/run.json")
         tests = [record[name]["test/return_mean"] for name in ("best_test", "final_test")]
         recorded.append(tests)
     assert recorded == [[5, 5], [5, 3], [6, 6]]
+
+
+SECRETS = {
+    "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567",
+    "HF_TOKEN": "hf_notAToken0123456789",
+    "SECRET_OF_MINE": "do-not-write-this",
+}
+
+
+def files_with_secrets(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    texts = {path: path.read_bytes() for path in files}
+    return [p for p, text in texts.items() if any(s.encode() in text for s in SECRETS.values())]
+
+
+def test_no_file_of_a_run_holds_a_secret(command, small, own_folder, monkeypatch):
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
+    words = ["logger=[csv,tensorboard,wandb]", "hydra.run.dir=run", "total_env_steps=60"]
+    assert command(*small, *words) == 0
+    assert command("mode=evaluate", "checkpoint=run", "test.episodes=1") == 0
+    assert files_with_secrets(own_folder) == []
+
+
+@pytest.mark.slow
+def test_wandb_writes_no_secret_either(small, own_folder):
+    words = over(small, "logger=[wandb]", "logger.wandb.mode=offline", "hydra.run.dir=run")
+    environment = {**os.environ, **SECRETS, "WANDB_MODE": "offline"}
+    subprocess.run([sys.executable, "-m", "rltrain", *words], env=environment, check=True)
+    assert list(own_folder.rglob("*.wandb"))
+    assert files_with_secrets(own_folder) == []

@@ -8,6 +8,7 @@ import pytest
 
 from rltrain.api import settings_from
 from rltrain.battles.data.map_file import SHIPPED
+from rltrain.common.files import get_json
 from rltrain.errors import UsageError
 
 SMALL = (
@@ -30,7 +31,7 @@ def test_results_are_those_of_each_map_and_other_maps_can_be_played(command, cap
     words = ("mode=evaluate", "checkpoint=run", "test.episodes=2")
     assert command(*words, "env.maps=[10m,2s3z]") == 0
     assert "win rate (10m)" in capsys.readouterr().out
-    played = json.loads(Path("run/evaluation.json").read_text())["episodes"]
+    played = get_json(Path("run/evaluation.json"))["episodes"]
     assert [each["map"] for each in played] == ["10m", "2s3z"]
     for name in ("10m", "3m", "2s3z"):  # defect: defaults of environments were ignored
         with pytest.raises(UsageError, match=rf"of env\.map_name={name}.*env\.maps=\[{name}\]"):

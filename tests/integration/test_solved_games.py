@@ -1,29 +1,33 @@
-"""Matrix games with known solutions, learned by IQL, VDN and QMIX."""
+"""Games with known solutions are solved: matrix games, what needs memory, what needs both keys of a
+Dict observation.
+"""
 
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 import rltrain
 from benchmarks.matrix_games import greedy_return, learned
+from rltrain.api import settings_from
 from rltrain.env.games.matrix import PAYOFFS
 from rltrain.types import Clock
 
+QUIET = ["hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"]
 UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
 UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
 
 
-def joint_values(trainer, obs, state, last_action=None):
-    """Q_tot of every joint action at one step of a two-agent game, [A, A]."""
+def joint_values(trainer, obs, state):
+    """Q_tot of every joint action at the first step of a two-agent game, [A, A]."""
     online = trainer.learner.online
-    n = online.agents.fc2.out_features if hasattr(online.agents, "fc2") else None
-    last = torch.full((1, 2), -1) if last_action is None else torch.tensor([last_action])
     hidden = torch.zeros(1, 2, online.agents.hidden_dim)
     with torch.no_grad():
-        q, _ = online.agents.step(torch.tensor(obs)[None], last, hidden)
-        n = n or q.shape[-1]
+        q, _ = online.agents.step(torch.tensor(obs)[None], torch.full((1, 2), -1), hidden)
+        n = q.shape[-1]
         table = torch.empty(n, n)
         for a, b in itertools.product(range(n), repeat=2):
             chosen = torch.stack([q[0, 0, a], q[0, 1, b]]).view(1, 1, 2)
@@ -50,14 +54,10 @@ def state_of(k):
 
 
 @pytest.mark.slow
-def test_qmix_solves_the_two_step_game(tmp_path):
+def test_qmix_solves_the_two_step_game_and_learns_it_exactly(tmp_path):
     trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 3_000)
     assert trainer.test(episodes=4)["test/return_mean"] == 8
-
-
-@pytest.mark.slow
-def test_qmix_learns_the_two_step_game_exactly(tmp_path):
-    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 14_000)
+    trainer.run(14_000)
     first = joint_values(trainer, *state_of(0))
     np.testing.assert_allclose(first, [[6.93, 6.93], [7.92, 7.92]], atol=0.1)
     np.testing.assert_allclose(joint_values(trainer, *state_of(1)), np.full((2, 2), 7), atol=0.1)
@@ -129,17 +129,22 @@ def test_the_best_monotone_table_of_a_game(game, alpha, error, greatest):
     assert sorted(payoff[table > table.max() - 0.01])[::-1] == greatest
 
 
+FAST = ["algo/optimizer=adam", "algo.optimizer.lr=3e-3"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("algo", "game", "payoff"),
-    [("qmix", "small_penalty", 12), ("iql", "qtran", 0)],
-    ids=["qmix finds the optimum behind small penalties", "iql plays the safe cell"],
+    ("algo", "game", "payoff", "env_steps", "words"),
+    [
+        ("qmix", "small_penalty", 12, 12_000, []),  # the optimum behind small penalties
+        ("iql", "qtran", 0, 12_000, []),  # the safe cell
+        *((algo, "qtran", 8, 3_000, FAST) for algo in ("cw_qmix", "ow_qmix", "qtran")),
+    ],
 )
-def test_trainers_play_these_payoffs(tmp_path, algo, game, payoff):
-    overrides = [f"algo={algo}", "env=matrix", f"env.game={game}", "buffer.capacity=2000"]
-    trainer = solved(overrides, tmp_path, 12_000)
+def test_trainers_play_these_payoffs(tmp_path, algo, game, payoff, env_steps, words):
+    overrides = [f"algo={algo}", "env=matrix", f"env.game={game}", "buffer.capacity=2000", *words]
+    trainer = solved(overrides, tmp_path, env_steps)
     assert trainer.test(episodes=1)["test/return_mean"] == payoff
-    assert trainer.clock != Clock()
 
 
 SMALL_ALPHA = {"more": ["algo.loss.alpha=0.01"]}
@@ -172,10 +177,116 @@ def test_methods_play_these_payoffs_after_learning_on_uniform_data(game, algo, p
     assert greedy_return(learner, game) == pytest.approx(payoff)
 
 
+BOTH = [
+    *("algo=dqn", "algo/network=multi_input", "algo.network.filters=[[4,3,3]]"),
+    *("algo.network.vector_sizes=[8]", "algo.network.hidden_sizes=[32]", "algo.optimizer.lr=5e-3"),
+    *("algo.learning_starts=100", "algo.updates_per_env_step=0.5"),
+    *("algo.exploration.env_steps=500", "hardware.n_envs=2", "buffer.capacity=5000", *QUIET),
+    *("total_env_steps=1000", "test.interval=10_000", "test.episodes=40", "test.n_envs=4"),
+]
+
+
+class Exclusive(gymnasium.Env):
+    """One step: action 1 is right if either the image's right half is bright or the number is
+    positive, but not both.
+    """
+
+    observation_space = spaces.Dict(
+        {"image": spaces.Box(0, 255, (6, 6, 1), np.uint8), "sign": spaces.Box(-1, 1, (1,))}
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.right, self.positive = self.np_random.integers(0, 2, 2).tolist()
+        return self.seen(), {}
+
+    def seen(self):
+        image = np.zeros((6, 6, 1), np.uint8)
+        image[:, 3 * self.right : 3 * self.right + 3] = 255
+        return {"image": image, "sign": np.array([1 if self.positive else -1], np.float32)}
+
+    def step(self, action):
+        reward = float(action == self.right ^ self.positive)
+        return self.seen(), reward, True, False, {}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ["cw_qmix", "ow_qmix", "qtran"])
-def test_trainers_find_the_optimum_of_the_qtran_game(tmp_path, algo):
-    overrides = [f"algo={algo}", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
-    overrides += ["algo/optimizer=adam", "algo.optimizer.lr=3e-3"]
-    trainer = solved(overrides, tmp_path, 3_000)
-    assert trainer.test(episodes=1)["test/return_mean"] == 8
+def test_image_and_number_are_learned_together(own_folder):
+    trainer = rltrain.make_trainer(BOTH, own_folder / "run", env=Exclusive)
+    trainer.start()
+    trainer.run(1000)
+    stored = trainer.buffer.store.arrays["obs"]
+    assert (stored.dtype, stored.shape[1]) == (np.uint8, 36 + 4)
+    assert trainer.test()["test/return_mean"] == 1.0
+    trainer.save("weights")
+    policy = rltrain.load_policy(own_folder / "run")
+    game = Exclusive()
+    for seed in range(8):
+        obs, _ = game.reset(seed=seed)
+        assert policy.act(obs) == game.right ^ game.positive
+
+
+def test_pixels_for_a_network_without_convolutions_are_warned_about(own_folder, caplog):
+    overrides = [word for word in BOTH if "network" not in word]
+    rltrain.make_trainer(overrides, own_folder / "run", env=Exclusive)
+    assert "algo/network=multi_input has convolutions for them" in caplog.text
+
+
+def test_observations_without_keys_are_refused_before_anything_is_written(command):
+    overrides = [word for word in BOTH if "filters" not in word]
+    with pytest.raises(rltrain.errors.UsageError, match="encoder per key of Dict observations"):
+        command("env=cartpole", "tuned=none", *overrides)
+
+
+class Recall(gymnasium.Env):
+    """Shows a cue, then nothing for four steps; the last action has to repeat the cue."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cue, self.t = int(self.np_random.integers(2)), 0
+        return np.float32([2 * self.cue - 1, 0]), {}
+
+    def step(self, action):
+        self.t += 1
+        end = self.t == 5
+        return np.float32([0, self.t / 5]), float(end and action == self.cue), end, False, {}
+
+
+def test_the_settings_of_r2d2_are_those_of_the_paper():
+    plain = settings_from(["algo=r2d2"]).plain
+    loss, buffer = plain["algo"]["loss"], plain["buffer"]
+    assert (loss["gamma"], loss["n_step"]) == (0.997, 5)
+    assert (loss["double"], loss["rescale"]) == (True, 1e-3)
+    assert (buffer["sampler"], buffer["first_hidden"]) == ("proportional", "stored")
+    assert (buffer["alpha"], buffer["beta"], buffer["beta_end"]) == (0.9, 0.6, 0.6)
+    assert (buffer["burn_in"] * 2, buffer["eta"]) == (buffer["sequence_length"], 0.9)
+
+
+@pytest.mark.slow
+def test_windows_of_r2d2_have_stored_states_a_burn_in_and_priorities(tmp_path):
+    overrides = ["algo=r2d2", "env=cartpole", "hardware.n_envs=2", "algo.learning_starts=64"]
+    trainer = rltrain.make_trainer([*QUIET, *overrides], run_dir=tmp_path)
+    trainer.run(200)
+    assert trainer.clock.updates > 0
+    batch = trainer.buffer.sample(8, Clock())
+    assert batch.hidden.abs().max() > 0
+    assert int(batch.warm_up.max()) == 8
+    assert batch.eta == 0.9
+    assert len(batch.weight.unique()) > 1  # importance weights of unequal priorities
+    trainer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algo", "lowest", "highest"), [("r2d2", 0.95, 1), ("dqn", 0, 0.75)])
+def test_r2d2_solves_what_needs_memory(tmp_path, algo, lowest, highest):
+    overrides = [*QUIET, f"algo={algo}", "total_env_steps=4000", "hardware.n_envs=4"]
+    overrides += ["algo.learning_starts=200", "algo.exploration.env_steps=1500"]
+    overrides += ["test.episodes=50", "algo.optimizer.lr=3e-3", "algo.target_update.env_steps=200"]
+    if algo == "r2d2":
+        overrides += ["buffer.sequence_length=4", "buffer.burn_in=2", "algo.network.hidden_dim=16"]
+    trainer = rltrain.make_trainer(overrides, env=Recall, run_dir=tmp_path)
+    assert lowest <= trainer.train()["test/return_mean"] <= highest

@@ -1,12 +1,17 @@
-"""When runs end early."""
+"""When runs and other commands end early: a metric, hours, signals."""
 
-import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 import rltrain
 from rltrain.callback import Stop
+from rltrain.common.files import get_json
 from rltrain.common.machine.time_and_memory import Usage
+from tests.helpers import over, rows
 
 
 class Trainer:
@@ -29,16 +34,25 @@ def reason(metric=None, mode="max", value=None, hours=None, **facts):
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(("now", "stops"), [(0.89, False), (0.9, True), (1.0, True), (NAN, False)])
-def test_a_run_stops_once_its_metric_reaches_the_value(now, stops):
-    why = reason(metric="test/win_rate", value=0.9, test_win_rate=now)
-    assert (why is not None) is stops
-
-
-@pytest.mark.parametrize(("now", "stops"), [(0.31, False), (0.3, True), (0.1, True), (NAN, False)])
-def test_a_metric_that_is_to_fall_stops_the_run_when_it_is_low_enough(now, stops):
-    why = reason(metric="learn/loss", mode="min", value=0.3, learn_loss=now)
-    assert (why is not None) is stops
+@pytest.mark.parametrize(
+    ("given", "facts", "stops"),
+    [
+        *(
+            ({"metric": "test/win_rate", "value": 0.9}, {"test_win_rate": now}, now >= 0.9)
+            for now in (0.89, 0.9, 1.0, NAN)
+        ),
+        *(
+            ({"metric": "learn/loss", "mode": "min", "value": 0.3}, {"learn_loss": now}, now <= 0.3)
+            for now in (0.31, 0.3, 0.1, NAN)
+        ),
+        ({"metric": "test/win_rate", "value": 0.9}, {"train_win_rate": 1.0}, False),
+        ({"hours": 1.5}, {"seconds": 5399.9}, False),
+        ({"hours": 1.5}, {"seconds": 5400.0}, "1.5 hours are over"),
+    ],
+)
+def test_a_run_stops_once_its_metric_or_its_time_is_reached(given, facts, stops):
+    why = reason(**given, **facts)
+    assert why == stops if isinstance(stops, str) else (why is not None) is stops
 
 
 def test_a_run_goes_on_until_a_falling_metric_is_low_enough(small, tmp_path):
@@ -55,15 +69,6 @@ def test_a_metric_that_an_environment_does_not_count_is_warned_of_after_the_firs
     reason(metric="test/score_mean", value=1, test_return_mean=1.0)
     assert "not stop on stop.metric=test/score_mean: the environment does not" in caplog.text
     assert "There are test/return_mean." in caplog.text
-
-
-def test_other_metrics_do_not_stop_it():
-    assert reason(metric="test/win_rate", value=0.9, train_win_rate=1.0) is None
-
-
-@pytest.mark.parametrize(("seconds", "stops"), [(5399.9, False), (5400.0, True)])
-def test_a_run_stops_after_its_hours(seconds, stops):
-    assert (reason(hours=1.5, seconds=seconds) == "1.5 hours are over") is stops
 
 
 def test_hours_count_from_the_start_or_the_resume(small, tmp_path):
@@ -88,9 +93,8 @@ def test_hours_count_from_the_start_or_the_resume(small, tmp_path):
 
 def results_of(trainer):
     """Env steps and mean return of every test in metrics.jsonl."""
-    path = trainer.run_dir / "metrics.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [(r["env_steps"], r["test/return_mean"]) for r in lines if "test/return_mean" in r]
+    name, there = "test/return_mean", (trainer.run_dir / "metrics.jsonl").exists()
+    return [(row["env_steps"], row[name]) for row in rows(trainer, name)] if there else []
 
 
 @pytest.mark.slow
@@ -135,13 +139,76 @@ def test_a_resume_of_a_run_that_a_metric_ended_changes_nothing(small):
     """Defect: every resume trained one more iteration and made another test."""
     words = [*small, "stop.metric=test/return_mean", "stop.value=-100", "save.interval=1"]
     run = rltrain.train(words).run_dir
-    before = json.loads((run / "run.json").read_text())
+    before = get_json(run / "run.json")
     assert 0 < before["env_steps"] < 40
     for more in ({}, {"total_env_steps": 400}):
         rltrain.resume(run, **more)
-        after = json.loads((run / "run.json").read_text())
+        after = get_json(run / "run.json")
         for name in ("env_steps", "updates", "status", "final_test", "best_test"):
             assert after[name] == before[name], (name, more)
     overrides = ["stop.metric=null", "stop.value=null", "total_env_steps=60"]
     rltrain.resume(run, overrides=overrides)
-    assert json.loads((run / "run.json").read_text())["env_steps"] >= 60
+    assert get_json(run / "run.json")["env_steps"] >= 60
+
+
+ENV = """
+import gymnasium
+from pathlib import Path
+
+
+class Endless(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        Path("playing").touch()
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+    def close(self):
+        Path("closed").touch()
+"""
+
+
+def started(*words):
+    """A command in a process of its own, with what it prints as text."""
+    line = [sys.executable, "-m", "rltrain", *words]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_an_evaluation_is_left_in_order(own_folder, no_nohup, name):
+    """Defect: SIGTERM and SIGHUP ended commands other than training on the spot."""
+    (own_folder / "endless.py").write_text(ENV)
+    words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=gymnasium"]
+    process = started(*words, "env.id=endless:Endless", "test.episodes=1", "test.n_envs=1")
+    for _ in range(600):
+        if (own_folder / "playing").exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(getattr(signal, name))
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + getattr(signal, name), printed
+    assert (own_folder / "closed").exists()
+    assert "Traceback" not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
+    words = ["total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
+    process = started(*over(small, *words))
+    for line in process.stdout:
+        if line.startswith("train "):
+            process.send_signal(number)
+            break
+    printed = process.stdout.read()
+    assert process.wait() == code
+    assert "Everything is saved." in printed
+    assert "rltrain resume=run" in printed
+    record = get_json(own_folder / "run/run.json")
+    assert (record["status"], record["exit_code"]) == ("interrupted", code)
+    assert (own_folder / "run/checkpoints/latest").exists()

@@ -1,6 +1,8 @@
 """Environments of several agents from Python, from the command and by id: they train, and reach
-known returns.
+known returns. Agents that have left are in no statistics.
 """
+
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -8,14 +10,13 @@ import torch
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from pettingzoo.test import parallel_api_test
+from pettingzoo.utils import BaseParallelWrapper
 from pettingzoo.utils.conversions import parallel_to_aec
 
 import rltrain
 from rltrain.env.smac import parallel_env
 from rltrain.errors import CheckpointError, UsageError
-from tests.helpers import weights
-
-ALGOS = ("iql", "vdn", "qmix")
+from tests.helpers import over, weights, without
 
 
 class Meeting(ParallelEnv):
@@ -55,22 +56,31 @@ class Meeting(ParallelEnv):
         return seen, rewards, ended, cut, {agent: {} for agent in acting}
 
 
-def without(small, *keys):
-    return [w for w in small if not w.startswith(tuple(f"{key}=" for key in ("env", *keys)))]
+@pytest.fixture
+def make(small, tmp_path):
+    """Make a trainer of the small run in another environment; it is closed after the test."""
+    with ExitStack() as trainers:
+
+        def made(*words, env=Meeting, folder="run"):
+            words = over(without(small, "env="), *words)
+            trainer = rltrain.make_trainer(words, tmp_path / folder, env=env)
+            trainers.callback(trainer.close)
+            return trainer
+
+        yield made
 
 
-def test_a_class_of_ones_own_trains(small, tmp_path):
-    trainer = rltrain.make_trainer([*without(small), "algo=qmix"], tmp_path, env=Meeting)
+def test_a_class_of_ones_own_trains(make):
+    trainer = make("algo=qmix")
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)
     spec = trainer.rollout.env.spec
     assert (spec.obs_sizes, spec.action_sizes, spec.state_dim) == ((3, 1), (2, 3), 4)
     assert 0 <= trainer.test(episodes=2)["test/return_mean"] <= 7
-    trainer.close()
 
 
-def test_a_policy_acts_on_observations_by_the_names_of_agents(small, tmp_path):
-    trainer = rltrain.make_trainer([*without(small), "algo=vdn"], tmp_path, env=Meeting)
+def test_a_policy_acts_on_observations_by_the_names_of_agents(make):
+    trainer = make("algo=vdn")
     trainer.run(30)
     policy, arrays = (rltrain.load_policy(trainer.save("weights")) for _ in range(2))
     env = Meeting()
@@ -89,44 +99,35 @@ def test_a_policy_acts_on_observations_by_the_names_of_agents(small, tmp_path):
         policy.act({"big": np.zeros(3)})
     with pytest.raises(ValueError, match=r"numbers of the shape \(1,\)"):
         policy.act({"small": np.zeros(3)})
-    trainer.close()
-
-
-def test_masks_by_name_limit_what_a_policy_chooses(small, tmp_path):
-    trainer = rltrain.make_trainer([*without(small), "algo=vdn"], tmp_path, env=Meeting)
-    policy = rltrain.load_policy(trainer.save("weights"))
-    obs, _ = Meeting().reset(seed=0)
-    masks = {"tall": [0, 1], "small": [0, 0, 1]}
-    assert policy.act(obs, masks) == {"tall": 1, "small": 2}
+    obs, _ = env.reset(seed=0)
+    assert policy.act(obs, {"tall": [0, 1], "small": [0, 0, 1]}) == {"tall": 1, "small": 2}
     with pytest.raises(ValueError, match="of the agent small expected 3 entries of 0 and 1"):
         policy.act(obs, {"small": [1, 1]})
 
 
-def test_an_aec_environment_trains(small, tmp_path):
-    words = [*without(small), "algo=vdn"]
-    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: parallel_to_aec(Meeting()))
+def test_an_aec_environment_trains(make):
+    trainer = make("algo=vdn", env=lambda: parallel_to_aec(Meeting()))
     trainer.run(30)
     assert trainer.rollout.env.spec.n_agents == 2
 
 
-def test_individual_rewards_are_for_methods_without_a_mixer(small, tmp_path):
-    overrides = [*without(small), "env=pettingzoo", "env.reward=individual"]
+def test_individual_rewards_are_for_methods_without_a_mixer(make):
+    overrides = ["env=pettingzoo", "env.reward=individual"]
     with pytest.raises(UsageError, match=r"mixer qmix learns .*expected env\.reward=sum or mean"):
-        rltrain.make_trainer([*overrides, "algo=qmix"], tmp_path / "mixed", env=Meeting)
-    trainer = rltrain.make_trainer([*overrides, "algo=iql"], tmp_path / "own", env=Meeting)
+        make(*overrides, "algo=qmix", folder="mixed")
+    trainer = make(*overrides, "algo=iql")
     trainer.run(60)
     assert trainer.rollout.env.spec.n_rewards == 2
 
 
 @pytest.mark.slow
-def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
-    overrides = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
-    overrides += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]
-    overrides = [*(w for w in overrides if "algo.batch_size" not in w), "algo.batch_size=2"]
+def test_our_battles_handed_back_train_to_the_same_numbers(make):
+    overrides = ["algo=qmix", "buffer.capacity=100", "test.interval=1000000", "algo.batch_size=2"]
+    overrides += ["save.interval=1000000"]
     ours = [*overrides, "env=smac", "env.map_name=2m_vs_1z", "env.time_limit=bootstrap"]
     theirs = [*overrides, "env=pettingzoo", "env.reward=mean", "+env.kwargs.map_name=2m_vs_1z"]
-    one = rltrain.make_trainer(ours, tmp_path / "one")
-    two = rltrain.make_trainer(theirs, tmp_path / "two", env=parallel_env)
+    one = make(*ours, env=None, folder="one")
+    two = make(*theirs, env=parallel_env, folder="two")
     for trainer in (one, two):
         trainer.run(500)
     assert one.clock == two.clock
@@ -135,29 +136,23 @@ def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
     assert one.test(episodes=3) == two.test(episodes=3)
 
 
-def learned(env, folder, small, *overrides, env_steps=6_000):
-    """The return of a test after a short training."""
-    given = ("total_env_steps", "algo.exploration", "test", "save", "buffer", "algo.batch_size")
-    kept = [w for w in without(small) if not w.startswith(given)]
-    kept += ["test.interval=1000000", "save.interval=1000000", "test.episodes=20", "test.n_envs=4"]
-    kept += ["algo.exploration.env_steps=2000", "algo.target_update.episodes=50"]
-    kept += ["algo.network.last_action=true", "algo.network.agent_id=true", "buffer.capacity=1000"]
-    trainer = rltrain.make_trainer([*kept, "env=pettingzoo", *overrides], folder, env=env)
-    trainer.run(env_steps)
-    return trainer.test(episodes=20)["test/return_mean"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("algo", ALGOS)
-def test_a_team_of_unequal_agents_of_which_one_leaves_learns(small, tmp_path, algo):
-    """2 steps with two agents and 3 with one: a team that does what it sees returns 7."""
-    assert learned(Meeting, tmp_path, small, f"algo={algo}", "env.reward=sum") > 6.5
-
-
-@pytest.mark.slow
-def test_individual_rewards_teach_every_agent(small, tmp_path):
-    """The mean over the agents of 2 and 5."""
-    assert learned(Meeting, tmp_path, small, "algo=iql", "env.reward=individual") > 3.2
+@pytest.mark.parametrize(
+    ("algo", "reward", "level"),
+    [*((algo, "sum", 6.5) for algo in ("iql", "vdn", "qmix")), ("iql", "individual", 3.2)],
+)
+def test_a_team_of_unequal_agents_of_which_one_leaves_learns(single, tmp_path, algo, reward, level):
+    """2 steps with two agents and 3 with one: a team that does what it sees returns 7, the mean
+    over the agents is that of 2 and 5.
+    """
+    given = ("env=", "total_env_steps", "algo.exploration", "test", "save", "buffer", "algo.batch")
+    words = [f"algo={algo}", "env=pettingzoo", f"env.reward={reward}", "test.n_envs=4"]
+    words += ["test.interval=1000000", "save.interval=1000000", "test.episodes=20"]
+    words += ["algo.exploration.env_steps=2000", "algo.target_update.episodes=50"]
+    words += ["algo.network.last_action=true", "algo.network.agent_id=true", "buffer.capacity=1000"]
+    trainer = rltrain.make_trainer([*without(single, *given), *words], tmp_path, env=Meeting)
+    trainer.run(6_000)
+    assert trainer.test(episodes=20)["test/return_mean"] > level
 
 
 def test_our_battles_pass_pettingzoos_own_test():
@@ -172,9 +167,9 @@ def small_one(size=2): return Meeting()
 
 def test_an_id_names_a_module_beside_the_user_and_checkpoints_need_trust(small, tmp_path, command):
     (tmp_path / "teams_of_mine.py").write_text(MODULE)
-    overrides = [*without(small, "total_env_steps"), "algo=vdn", "total_env_steps=20"]
-    overrides += ["env=pettingzoo", "env.id=teams_of_mine:small_one", "+env.kwargs.size=3"]
-    assert command(*overrides, "hydra.run.dir=run") == 0
+    words = ["algo=vdn", "total_env_steps=20", "hydra.run.dir=run", "env=pettingzoo"]
+    words += ["env.id=teams_of_mine:small_one", "+env.kwargs.size=3"]
+    assert command(*over(small, *words)) == 0
     with pytest.raises(CheckpointError, match=r"trust=\[teams_of_mine\]"):
         rltrain.evaluate("run", episodes=1)
     assert rltrain.evaluate("run", episodes=1, trust=["teams_of_mine"]).metrics
@@ -188,47 +183,115 @@ def test_an_id_names_a_module_beside_the_user_and_checkpoints_need_trust(small, 
         ("json", "the module json has no parallel_env or env"),
     ],
 )
-def test_an_id_that_makes_nothing_is_refused(small, tmp_path, id, said):
-    overrides = [*without(small), "env=pettingzoo", f"env.id={id}"]
+def test_an_id_that_makes_nothing_is_refused(make, id, said):
     with pytest.raises(UsageError, match=f"env.id={id} cannot be created: {said}"):
-        rltrain.make_trainer(overrides, tmp_path / "run")
+        make("env=pettingzoo", f"env.id={id}", env=None)
 
 
-SMALLEST = {
-    "rware": ["env.id=rware-tiny-2ag-v2", "env.max_episode_steps=4"],
-    "magent": ["env.max_episode_steps=4"],
-    "matrix": ["env.length=3"],
-    "stag_hunt": ["env.max_episode_steps=4"],
-}
+IQL = [
+    *("algo=iql", "env.reward=individual", "total_env_steps=300", "algo.learning_starts=100"),
+    *("algo.batch_size=8", "test.episodes=1", "hardware.n_envs=2", "hardware.threads=1"),
+    "logger.console=false",
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("env", SMALLEST)
-@pytest.mark.parametrize("algo", ALGOS)
-def test_every_environment_trains_a_team(small, tmp_path, env, algo):
-    overrides = without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs")
-    overrides += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
-    overrides += [f"algo={algo}", "hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
-    trainer = rltrain.make_trainer(overrides, tmp_path)
-    for _ in range(3):
-        trainer.run(trainer.clock.env_steps + 1)
+class Leaving(ParallelEnv):
+    """Observations around 5 and a reward of 1 a step; all but the first agent leave at step 2."""
+
+    metadata = {"name": "leaving"}  # noqa: RUF012 - as PettingZoo has it
+
+    def __init__(self, truncates=False):
+        self.possible_agents, self.agents, self.truncates = ["a", "b", "c"], [], truncates
+        self.actions = {a: spaces.Discrete(2) for a in self.possible_agents}
+
+    def observation_space(self, agent):
+        return spaces.Box(-100, 100, (2,), np.float32)
+
+    def action_space(self, agent):
+        return self.actions[agent]
+
+    def seen(self):
+        return {a: self.rng.normal(5, 1, 2).astype(np.float32) for a in self.agents}
+
+    def reset(self, seed=None, options=None):
+        self.rng, self.t = np.random.default_rng(seed), 0
+        self.agents = list(self.possible_agents)
+        return self.seen(), {a: {} for a in self.agents}
+
+    def step(self, actions):
+        self.t += 1
+        names, obs, none = self.agents, self.seen(), dict.fromkeys(self.agents, False)
+        ends = {a: self.t == 20 or (a != "a" and self.t == 2) for a in names}
+        self.agents = [a for a in names if not ends[a]]
+        flags = (none, ends) if self.truncates else (ends, none)
+        return obs, dict.fromkeys(names, 1.0), *flags, {a: {} for a in names}
+
+    def state_dict(self):
+        return {"agents": list(self.agents), "t": self.t, "rng": self.rng.bit_generator.state}
+
+    def load_state_dict(self, state):
+        self.rng = np.random.default_rng()
+        self.agents, self.t = list(state["agents"]), state["t"]
+        self.rng.bit_generator.state = state["rng"]
+
+
+class Limit(BaseParallelWrapper):
+    """Ends an episode after seven steps; has a state of its own."""
+
+    def reset(self, seed=None, options=None):
+        self.n = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions):
+        obs, reward, terminated, truncated, infos = super().step(actions)
+        self.n += 1
+        if self.n == 7:
+            truncated = dict.fromkeys(truncated, True)
+            self.env.agents = []
+        return obs, reward, terminated, truncated, infos
+
+
+def made(folder, *overrides, env=Leaving):
+    return rltrain.make_trainer([*IQL, *overrides], run_dir=folder, env=env)
+
+
+@pytest.mark.parametrize("agents", ["lockstep", "independent"])
+def test_absent_agents_are_in_no_statistics(tmp_path, agents):
+    words = ["algo.network.normalize_obs=true", "algo.reward_norm=standardize"]
+    if agents == "independent":
+        words += ["buffer=replay", "algo/network=mlp", "buffer.agents=independent"]
+        words += ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.2"]
+    trainer = made(tmp_path, *words)
+    trainer.train()
+    norm = trainer.learner.online.agents.obs_norm
+    assert norm.mean.numpy() == pytest.approx([5, 5], abs=0.3)
+    assert norm.variance == pytest.approx([1, 1], abs=0.4)
+    moments = trainer.learner.reward_norm
+    assert (moments.count > 0).all()
+    assert moments.mean.numpy() == pytest.approx([1, 1, 1])
     trainer.close()
 
 
-@pytest.mark.slow
-def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
-    """The open episodes are repeated from their seeds and actions."""
-    overrides = [*without(small), "algo=qmix"]
-    whole = rltrain.make_trainer(overrides, tmp_path / "whole", env=Meeting)
-    first = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
-    whole.run(120)
-    first.run(49)
-    first.save()
-    first.close()
-    second = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
-    second.restore(tmp_path / "part")
-    second.started = True
-    second.run(120)
-    assert second.clock == whole.clock
-    assert whole.clock.updates > 2
-    assert torch.equal(weights(second), weights(whole))
+@pytest.mark.parametrize(("truncates", "hints"), [(False, 0), (True, 1)])
+def test_an_agent_that_is_truncated_before_the_others_is_a_hint(truncates, hints):
+    found = rltrain.check_env(Leaving, truncates=truncates)
+    assert found.problems == []
+    assert sum("b is truncated at step 2, while others continue" in h for h in found.hints) == hints
+
+
+def test_a_wrapper_is_in_the_state_of_its_environment(tmp_path):
+    def wrapped():
+        return Limit(Leaving())
+
+    lengths = []
+    trainer = made(tmp_path / "a", "algo.steps_per_collect=3", env=wrapped)
+    trainer.run(100)
+    trainer.save()
+    trainer.close()
+    trainer = made(tmp_path / "b", "algo.steps_per_collect=3", env=wrapped)
+    trainer.restore(tmp_path / "a")
+    for _ in range(30):
+        steps = trainer.rollout.collect(1, trainer.clock)
+        lengths += [episode.length for episode in steps.episodes]
+    assert set(lengths) == {7}
+    trainer.close()

@@ -1,11 +1,10 @@
 """Environments of PettingZoo with two teams: one learns, and opponents play the other."""
 
-import json
-
 import numpy as np
 import pytest
 
 import rltrain
+from rltrain.common.files import get_json
 from rltrain.env import magent_env, mpe_env, pettingzoo_env
 from rltrain.errors import UsageError
 from rltrain.types import Clock
@@ -60,13 +59,13 @@ def test_a_team_plays_itself_and_its_newest_snapshot_in_tests(tmp_path):
     state = State((*words, "test.interval=60"))
     whole = whole_run_of(state, tmp_path)
     assert whole.trainer.latest["test/win_rate/self"] == whole.trainer.latest["test/win_rate"]
-    battles = json.loads((whole.folder / "self_play.json").read_text())
+    battles = get_json(whole.folder / "self_play.json")
     each = [sum(counts) for of_now in battles.values() for counts in of_now.values()]
     assert sum(each) == whole.trainer.clock.episodes
     assert [*map(int, battles)] == sorted(map(int, battles))
     assert len(battles) > 2
     played = rltrain.evaluate(whole.folder, episodes=2, overrides=["trust=[tests]"])
-    record = json.loads((whole.folder / "evaluation.json").read_text())
+    record = get_json(whole.folder / "evaluation.json")
     newest = max(int(path.name) for path in (whole.folder / "pool").iterdir())
     assert record["opponent"] == f"pool-{newest}"
     assert "test/win_rate" in played.metrics
@@ -93,7 +92,7 @@ def test_tests_are_played_against_the_opponent_of_training_where_none_is_built_i
     trainer.train()
     trainer.close()
     assert "test/win_rate/blue" in trainer.latest
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config = get_json(tmp_path / "run" / "config.json")
     assert config["test"]["opponent"] == str(blue)
 
 
