@@ -33,6 +33,12 @@ SMALL = [
     *("hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"),
 ]
 """A whole run in less than a second."""
+CARTPOLE = [
+    *("env=cartpole", "tuned=none", "total_env_steps=60", "test.episodes=1"),
+    *("algo.learning_starts=20", "hardware.n_envs=1", "hardware.threads=1", "log.interval=20"),
+    *("logger.console=false", "logger.wandb.mode=disabled"),
+]
+"""A shorter one of a single agent."""
 
 
 def pytest_configure(config):

@@ -8,8 +8,8 @@ import pytest
 
 import rltrain
 from rltrain.errors import RltrainError
+from tests.conftest import CARTPOLE
 from tests.helpers import over, without
-from tests.integration.test_own_parts_refused import CARTPOLE
 
 SAME = r"Two jobs of this sweep are the same"
 OF_TESTS = r"metric of tests"

@@ -9,9 +9,9 @@ import rltrain
 from rltrain.common.files import get_json
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
+from tests.conftest import CARTPOLE
 from tests.env.scripted import Plain
 from tests.helpers import forged, nothing_written
-from tests.integration.test_own_parts_refused import CARTPOLE
 
 
 def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(command, trained):

@@ -14,12 +14,12 @@ from rltrain.env.make_gymnasium import from_class, gymnasium_env
 from rltrain.env.team.make_pettingzoo import pettingzoo_env
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError, RltrainError, UsageError
+from tests.conftest import CARTPOLE
 from tests.env.scripted import DEFAULTS, Plain, Scripted
 from tests.env.team.scripted import Scripted as Team
 from tests.env.team.scripted import Turns
 from tests.hardware.walks import Walk
 from tests.helpers import over, without
-from tests.integration.test_own_parts_refused import CARTPOLE
 
 HERE = __name__
 WORDS = [*without(CARTPOLE, "env="), "algo=dqn"]

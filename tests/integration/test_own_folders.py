@@ -16,8 +16,8 @@ from rltrain.common import files
 from rltrain.errors import UsageError
 from rltrain.mode.init import write_project
 from rltrain.mode.sweep.run import Local
+from tests.conftest import CARTPOLE
 from tests.helpers import unchanged
-from tests.integration.test_own_parts_refused import CARTPOLE
 from tests.marks import each_once
 
 FOREIGN = {

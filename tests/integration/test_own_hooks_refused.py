@@ -8,9 +8,10 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.buffer import OnPolicyBuffer
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
+from tests.conftest import CARTPOLE
 from tests.env.team.scripted import Scripted
 from tests.helpers import without
-from tests.integration.test_own_parts_refused import CARTPOLE, MeanValue
+from tests.integration.test_own_parts_refused import MeanValue
 
 HERE = __name__
 

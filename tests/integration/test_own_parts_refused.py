@@ -14,11 +14,13 @@ from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from rltrain.interfaces import Loss, Mixer
 from rltrain.types import LossResult, Output
+from tests.conftest import CARTPOLE
 
-HERE = "tests.integration.test_own_parts_refused"
-CARTPOLE = ["env=cartpole", "tuned=none", "total_env_steps=60", "test.episodes=1"]
-CARTPOLE += ["algo.learning_starts=20", "hardware.n_envs=1", "hardware.threads=1"]
-CARTPOLE += ["logger.console=false", "logger.wandb.mode=disabled", "log.interval=20"]
+
+def put_classes(base, method, table):
+    """Put into this module a subclass for each row: its name, and the function for a method."""
+    classes = {name: type(name, (base,), {method: does}) for name, (does, *_) in table.items()}
+    globals().update(classes)
 
 
 class Network(nn.Module):
@@ -30,6 +32,9 @@ class Network(nn.Module):
         super().__init__()
         self.layer = nn.Linear(spec.obs_shape[0], spec.n_actions)
 
+    def given(self, q, hidden):
+        return q, hidden
+
     def step(self, obs, last_action, hidden):
         return self.given(self.layer(obs), hidden)
 
@@ -37,47 +42,100 @@ class Network(nn.Module):
         return Output(*self.step(batch.obs, batch.last_action, batch.obs[..., :0]))
 
 
-class OneValue(Network):
-    def given(self, q, hidden):
-        return q.max(-1, keepdim=True).values, hidden
+STEP = {
+    "OneValue": (
+        lambda net, q, hidden: (q.max(-1, keepdim=True).values, hidden),
+        r"returned \[\(2, 1, 1\), \(2, 1, 0\)\].*\(2, 1, 2\)",
+    ),
+    "NoState": (lambda net, q, hidden: q, "returned Tensor"),
+    "Half": (
+        lambda net, q, hidden: (q.half(), hidden),
+        r"returned numbers of float16 and float32 .* of float32\.",
+    ),
+    "HalfState": (
+        lambda net, q, hidden: (q, hidden.bfloat16()),
+        "returned numbers of float32 and bfloat16 ",
+    ),
+    "Narrow": (
+        lambda net, q, hidden: (q @ torch.zeros(3, 2), hidden),
+        r"failed: RuntimeError: mat1 .* line \d+\). It was called with obs float32 \[2, 1, 4\], "
+        r"last_action int64 \[2, 1\], hidden float32 \[2, 1, 0\]",
+    ),
+}
+"""Networks by what their ``step`` makes of values and states, and what is said of it."""
+put_classes(Network, "given", STEP)
+UNROLL = {
+    "Short": (
+        lambda net, batch: Output(*(x[:-1] for x in Network.unroll(net, batch)[:2])),
+        r"returned \[\(3, 2, 1, 2\), .*\(4, 2, 1, 2\)",
+    ),
+    "Bare": (
+        lambda net, batch: Network.unroll(net, batch).q,
+        r"returned Tensor.*rltrain\.types\.Output",
+    ),
+    "HalfUnroll": (
+        lambda net, batch: Network.unroll(net, batch)._replace(q=net.layer(batch.obs).half()),
+        "returned numbers of float16 and float32 ",
+    ),
+    "NarrowUnroll": (
+        lambda net, batch: batch.obs @ torch.zeros(3, 2),
+        r"failed: RuntimeError: .*called with batch \(obs float32 \[4, 2, 1, 4\], ",
+    ),
+    "Frozen": (torch.no_grad()(Network.unroll), "returned values without a gradient"),
+}
+put_classes(Network, "unroll", UNROLL)
 
 
-class NoState(Network):
-    def given(self, q, hidden):
-        return q
+class PlainMixer(Mixer):
+    n_streams = 1
+
+    def __init__(self, *, spec):
+        super().__init__()
 
 
-class Whole(Network):
-    def given(self, q, hidden):
-        return q, hidden
+FORWARD = {
+    "Flat": (lambda mixer, q, *others: q.sum(-1), r"returned \[\(3, 2\)\].*\(3, 2, 1\)"),
+    "HalfMixer": (
+        lambda mixer, q, *others: q.sum(-1, keepdim=True).half(),
+        "returned numbers of float16 for ",
+    ),
+    "TwoArguments": (  # as in PyMARL
+        lambda mixer, agent_qs, states: agent_qs,
+        r"failed: TypeError: .*takes 3 positional arguments but 5 were given.*"
+        r"called with q float32 \[3, 2, 1\], greedy_q .*expected values \[T, B, M\]",
+    ),
+    "NarrowMixer": (
+        lambda mixer, q, *others: q @ torch.zeros(3, 1),
+        r"failed: RuntimeError: .*\(.*refused\.py, line \d+\)\. It was called",
+    ),
+}
+put_classes(PlainMixer, "forward", FORWARD)
 
 
-class Short(Whole):
-    def unroll(self, batch, start=0, stop=None):
-        return Output(*(x[:-1] for x in super().unroll(batch)[:2]))
+class Exploration(FixedEpsilon):
+    """Chooses at random."""
+
+    def __init__(self):
+        super().__init__(epsilon=1.0)
 
 
-class Bare(Whole):
-    def unroll(self, batch, start=0, stop=None):
-        return super().unroll(batch).q
+METRICS = {
+    "TextMetric": (
+        lambda exploration, clock: {"epsilon": "much"},
+        "returned epsilon='much': expected numbers",
+    ),
+    "NoMetrics": (lambda exploration, clock: None, "returned None: expected numbers by name"),
+    "RaisedMetric": (
+        lambda exploration, clock: {"epsilon": exploration.rate},
+        "failed: AttributeError: .* no attribute 'rate'",
+    ),
+}
+put_classes(Exploration, "metrics", METRICS)
+ENDS = {"TextEnd": (lambda exploration: "1000", "returned '1000': expected an env step")}
+put_classes(Exploration, "ends_at", ENDS)
 
 
-class Half(Network):
-    def given(self, q, hidden):
-        return q.half(), hidden
-
-
-class HalfState(Network):
-    def given(self, q, hidden):
-        return q, hidden.bfloat16()
-
-
-class HalfUnroll(Whole):
-    def unroll(self, batch, start=0, stop=None):
-        return Output(super().unroll(batch).q.half(), batch.obs[..., :0])
-
-
-class Mixed(Whole):
+class Mixed(Network):
     """A float64 layer, converted in ``step``."""
 
     def __init__(self, *, spec):
@@ -88,7 +146,7 @@ class Mixed(Whole):
         return self.head(q.double()).float(), hidden
 
 
-class Indexes(Whole):
+class Indexes(Network):
     """Whole numbers as a parameter."""
 
     def __init__(self, *, spec):
@@ -96,135 +154,15 @@ class Indexes(Whole):
         self.order = nn.Parameter(torch.arange(2), requires_grad=False)
 
 
-class Complex(Whole):
+class Complex(Network):
     def __init__(self, *, spec):
         super().__init__(spec=spec)
         self.register_buffer("phase", torch.ones(2, dtype=torch.complex64))
 
 
-class Frozen(Whole):
-    @torch.no_grad()
-    def unroll(self, batch, start=0, stop=None):
-        return super().unroll(batch)
-
-
-class Narrow(Whole):
-    def given(self, q, hidden):
-        return q @ torch.zeros(3, 2), hidden
-
-
-class NarrowUnroll(Whole):
-    def unroll(self, batch, start=0, stop=None):
-        return Output(batch.obs @ torch.zeros(3, 2), batch.obs[..., :0])
-
-
-class Flat(Mixer):
-    n_streams = 1
-
+class NoInit(nn.Module):
     def __init__(self, *, spec):
-        super().__init__()
-
-    def forward(self, q, greedy_q, action, state):
-        return q.sum(-1)
-
-
-class HalfMixer(Flat):
-    def forward(self, q, greedy_q, action, state):
-        return q.sum(-1, keepdim=True).half()
-
-
-class TwoArguments(Flat):
-    """As in PyMARL."""
-
-    def forward(self, agent_qs, states):
-        return agent_qs
-
-
-class NarrowMixer(Flat):
-    def forward(self, q, greedy_q, action, state):
-        return q @ torch.zeros(3, 1)
-
-
-class MeanValue(Loss):
-    """The mean value as a loss, changed by ``made``."""
-
-    def __init__(self, *, gamma=0.9, n_step=1):
-        self.gamma, self.n_step = gamma, n_step
-
-    def __call__(self, online, target, batch, clock):
-        q = online.agents.unroll(batch).q
-        return self.made(LossResult(q.sum(), q.numel(), q.mean((0, 2, 3)).detach(), {}))
-
-    def made(self, result):
-        return result
-
-
-class Bald(MeanValue):
-    def made(self, result):
-        return result.loss_sum
-
-
-class PerStep(MeanValue):
-    def made(self, result):
-        return replace(result, priority=result.priority.expand(7, -1))
-
-
-class Row(MeanValue):
-    def made(self, result):
-        return replace(result, loss_sum=result.loss_sum.reshape(1))
-
-
-class Worded(MeanValue):
-    def made(self, result):
-        return replace(result, metrics={"loss": "much"})
-
-
-class Signed(MeanValue):
-    def made(self, result):
-        return replace(result, priority=-1 - result.priority.abs())
-
-
-class Unknown(MeanValue):
-    def made(self, result):
-        return replace(result, priority=result.priority * np.nan)
-
-
-class Item(MeanValue):
-    def made(self, result):
-        return replace(result, loss_sum=result.loss_sum.item())
-
-
-class Detached(MeanValue):
-    def made(self, result):
-        return replace(result, loss_sum=result.loss_sum.detach())
-
-
-class TextMetric(FixedEpsilon):
-    """Chooses at random; ``metrics`` and ``ends_at`` return what subclasses say."""
-
-    said, until = {"epsilon": "much"}, None
-
-    def __init__(self):
-        super().__init__(epsilon=1.0)
-
-    def metrics(self, clock):
-        return self.said
-
-    def ends_at(self):
-        return self.until
-
-
-class NoMetrics(TextMetric):
-    said = None
-
-
-class RaisedMetric(TextMetric):
-    def metrics(self, clock):
-        return {"epsilon": self.rate}
-
-
-class TextEnd(TextMetric):
-    said, until = {}, "1000"
+        self.layer = nn.Linear(2, 2)
 
 
 class NoPlan(OnPolicyBuffer):
@@ -233,11 +171,6 @@ class NoPlan(OnPolicyBuffer):
 
     def plan(self):
         return None
-
-
-class NoInit(nn.Module):
-    def __init__(self, *, spec):
-        self.layer = nn.Linear(2, 2)
 
 
 class Unsavable(Callback):
@@ -254,107 +187,97 @@ class TextNames(Callback):
     state_names, count = "count", 0
 
 
-RETURNED = [
-    ("network", "OneValue", "step", r"\[\(2, 1, 1\), \(2, 1, 0\)\].*\(2, 1, 2\)"),
-    ("network", "NoState", "step", "Tensor"),
-    ("network", "Short", "unroll", r"\[\(3, 2, 1, 2\), .*\(4, 2, 1, 2\)"),
-    ("network", "Bare", "unroll", r"Tensor.*rltrain\.types\.Output"),
-    ("network", "Half", "step", r"numbers of float16 and float32 .* of float32\."),
-    ("network", "HalfState", "step", "numbers of float32 and bfloat16 "),
-    ("network", "HalfUnroll", "unroll", "numbers of float16 and float32 "),
-    ("mixer", "Flat", "forward", r"\[\(3, 2\)\].*\(3, 2, 1\)"),
-    ("mixer", "HalfMixer", "forward", "numbers of float16 for "),
-    ("exploration", "TextMetric", "metrics", "{'epsilon': 'much'}: expected numbers"),
-    ("exploration", "NoMetrics", "metrics", "None: expected numbers by name"),
-    ("exploration", "TextEnd", "ends_at", "'1000': expected an env step"),
-]
-"""A part, the method that cannot work, and what it returns."""
-RAISED = [
-    (
-        "network",
-        "Narrow",
-        "step",
-        r"RuntimeError: mat1 .* line \d+\). It was called with obs float32 "
-        r"\[2, 1, 4\], last_action int64 \[2, 1\], hidden float32 \[2, 1, 0\]",
-    ),
-    (
-        "network",
-        "NarrowUnroll",
-        "unroll",
-        r"RuntimeError: .*called with batch \(obs float32 \[4, 2, 1, 4\], ",
-    ),
-    (
-        "mixer",
-        "TwoArguments",
-        "forward",
-        r"TypeError: .*takes 3 positional arguments but 5 were "
-        r"given.*called with q float32 \[3, 2, 1\], greedy_q .*expected values \[T, B, M\]",
-    ),
-    (
-        "mixer",
-        "NarrowMixer",
-        "forward",
-        r"RuntimeError: .*\(.*refused\.py, line \d+\)\. It was called",
-    ),
-    ("exploration", "RaisedMetric", "metrics", "AttributeError: .* no attribute 'rate'"),
-]
-"""The same of what it raises."""
-BUILT = {
-    "NoInit": r"NoInit \(algo\.network\) cannot be built: AttributeError: cannot assign module",
-    "Mixed": "all float32, or all float64, but agents.layer.bias is float32, .*head.* is float64",
-    "Indexes": r"but agents\.order is int64, .*register what is not trained as a buffer",
-}
-UNSAVED = {"NoStateDict": r"it is None\)", "Unsavable": "a.0: object cannot be saved"}
+TARGET = f"{{_target_: {__name__}.@}}"
+NETWORK, CALLBACK = f"algo.network={TARGET}", f"callbacks=[{TARGET}]"
+BUFFER, OPTIMIZER = (
+    f"buffer=on_policy; buffer._target_={__name__}.@",
+    "algo.optimizer={_target_: @}",
+)
+UNSAVED = r"cannot be saved in checkpoints \("
 PARTS = {
-    **{
-        f"algo.{part}={{_target_: {HERE}.{name}}}": rf"{name}\.{does} \(algo\.{part}\) returned {x}"
-        for part, name, does, x in RETURNED
-    },
-    **{
-        f"algo.{part}={{_target_: {HERE}.{name}}}": rf"{name}\.{does} \(algo\.{part}\) failed: {x}"
-        for part, name, does, x in RAISED
-    },
-    f"algo.network={{_target_: {HERE}.Frozen}}": r"Frozen\.unroll \(algo\.network\) returned "
-    "values without a gradient",
-    f"callbacks=[{{_target_: {HERE}.TextNames}}]": r"TextNames\.state_names is 'count': expected .*"
-    r"\('count',\)",
-    **{f"algo.network={{_target_: {HERE}.{name}}}": said for name, said in BUILT.items()},
-    **{
-        f"callbacks=[{{_target_: {HERE}.{name}}}]": rf"state_dict of .*{name} cannot be saved in "
-        rf"checkpoints \({said}"
-        for name, said in UNSAVED.items()
-    },
-    f"algo.network={{_target_: {HERE}.Complex}}": r"Complex cannot be saved .*\(phase: an array of",
-    f"buffer=on_policy; buffer._target_={HERE}.NoPlan": r"NoPlan\.plan \(buffer\) returned None: "
-    r"expected an rltrain\.types\.Plan",
-    "algo.optimizer={_target_: torch.optim.LBFGS}": "LBFGS computes the loss several times a step.*"
+    ("NoInit", NETWORK): r"\(algo\.network\) cannot be built: AttributeError: cannot assign mod",
+    ("Mixed", NETWORK): "agents.layer.bias is float32, .*head.* is float64",
+    ("Indexes", NETWORK): r"but agents\.order is int64, .*register what is not trained as a buffer",
+    ("Complex", NETWORK): r"Complex cannot be saved .*\(phase: an array of",
+    ("NoStateDict", CALLBACK): rf"state_dict of .*NoStateDict {UNSAVED}it is None\)",
+    ("Unsavable", CALLBACK): rf"state_dict of .*Unsavable {UNSAVED}a.0: object cannot be saved",
+    ("TextNames", CALLBACK): r"TextNames\.state_names is 'count': expected .*\('count',\)",
+    ("NoPlan", BUFFER): r"NoPlan\.plan \(buffer\) returned None: expected an rltrain\.types\.Plan",
+    ("torch.optim.LBFGS", OPTIMIZER): "LBFGS computes the loss several times a step.*"
     "Type algo/optimizer=adam",
 }
+"""A part, how it is named in the command, and what is said."""
+for part, method, table in (
+    ("network", "step", STEP),
+    ("network", "unroll", UNROLL),
+    ("mixer", "forward", FORWARD),
+    ("exploration", "metrics", METRICS),
+    ("exploration", "ends_at", ENDS),
+):
+    for name, (_, said) in table.items():
+        PARTS[name, f"algo.{part}={TARGET}"] = rf"{name}\.{method} \(algo\.{part}\) {said}"
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("word", PARTS)
-def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder, word):
-    with pytest.raises(UsageError, match=PARTS[word]):
-        rltrain.train([*CARTPOLE, *word.split("; ")])
+@pytest.mark.parametrize(("name", "word"), PARTS)
+def test_a_part_that_cannot_work_is_named_before_anything_is_trained(own_folder, name, word):
+    with pytest.raises(UsageError, match=PARTS[name, word]):
+        rltrain.train([*CARTPOLE, *word.replace("@", name).split("; ")])
     assert not list(own_folder.glob("outputs/*/*/checkpoints"))
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("Bald", r"returned Tensor: expected an rltrain\.types\.LossResult"),
-        ("PerStep", r"returned priority of the shape \(7, 64\): expected one per window"),
-        ("Row", r"returned loss_sum of the shape \(1,\): expected one number"),
-        ("Signed", r"returned priority -.*: expected finite numbers, none below 0"),
-        ("Unknown", r"returned priority nan: expected finite numbers, none below 0"),
-        ("Item", r"returned loss_sum=.* without a gradient"),
-        ("Detached", r"returned loss_sum=.* without a gradient.*algo\.network"),
-        ("Worded", r"returned metrics\['loss'\] = 'much': expected one number"),
-    ],
-)
-def test_a_loss_that_returns_something_else_is_named(tmp_path, name, said):
-    overrides = [*CARTPOLE, f"algo.loss={{_target_: {HERE}.{name}}}"]
+class MeanValue(Loss):
+    """The mean value as a loss, changed by ``made``."""
+
+    def __init__(self, *, gamma=0.9, n_step=1):
+        self.gamma, self.n_step = gamma, n_step
+
+    def __call__(self, online, target, batch, clock):
+        q = online.agents.unroll(batch).q
+        return self.made(LossResult(q.sum(), q.numel(), q.mean((0, 2, 3)).detach(), {}))
+
+    def made(self, result):
+        return result
+
+
+LOSSES = {
+    "Bald": (lambda loss, x: x.loss_sum, r"Tensor: expected an rltrain\.types\.LossResult"),
+    "PerStep": (
+        lambda loss, x: replace(x, priority=x.priority.expand(7, -1)),
+        r"priority of the shape \(7, 64\): expected one per window",
+    ),
+    "Row": (
+        lambda loss, x: replace(x, loss_sum=x.loss_sum.reshape(1)),
+        r"loss_sum of the shape \(1,\): expected one number",
+    ),
+    "Worded": (
+        lambda loss, x: replace(x, metrics={"loss": "much"}),
+        r"metrics\['loss'\] = 'much': expected one number",
+    ),
+    "Signed": (
+        lambda loss, x: replace(x, priority=-1 - x.priority.abs()),
+        "priority -.*: expected finite numbers, none below 0",
+    ),
+    "Unknown": (
+        lambda loss, x: replace(x, priority=x.priority * np.nan),
+        "priority nan: expected finite numbers, none below 0",
+    ),
+    "Item": (
+        lambda loss, x: replace(x, loss_sum=x.loss_sum.item()),
+        r"loss_sum=.* without a gradient",
+    ),
+    "Detached": (
+        lambda loss, x: replace(x, loss_sum=x.loss_sum.detach()),
+        r"loss_sum=.* without a gradient.*algo\.network",
+    ),
+}
+"""Losses by what they make of their result, and what is said of it."""
+put_classes(MeanValue, "made", LOSSES)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_that_returns_something_else_is_named(tmp_path, name):
+    overrides = [*CARTPOLE, f"algo.loss={{_target_: {__name__}.{name}}}"]
     trainer = rltrain.make_trainer(overrides, tmp_path)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"returned {LOSSES[name][1]}"):
         trainer.train()

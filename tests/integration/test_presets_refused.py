@@ -7,7 +7,7 @@ import pytest
 import rltrain
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
-from tests.integration.test_own_parts_refused import CARTPOLE
+from tests.conftest import CARTPOLE
 from tests.marks import each_once
 
 PRESETS = {

@@ -1,5 +1,5 @@
-"""resume= and checkpoint=: continue a run in its folder, or start a new one from its weights; files of
-a run that cannot be read or trusted.
+"""resume= and checkpoint=: continue a run in its folder, or start a new one from its weights; files
+of a run that cannot be read or trusted.
 """
 
 import inspect
