@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import nn
 
 from rltrain.env.vector import Observation, SyncVectorEnv
-from rltrain.types import EnvSpec, LossResult, Output, Plan
+from rltrain.types import Batch, EnvSpec, LossResult, Output, Plan
 
 
 class NoHiddenDim(nn.Module):
@@ -99,7 +99,7 @@ class Mean(MeanWithoutStreams):
 class Cycle:
     """Exploration with the one method that it needs."""
 
-    def __init__(self, *, period: int) -> None:
+    def __init__(self, *, period: int = 3) -> None:
         self.period = period
 
     def choose(self, q, available, clock, rng):
@@ -142,14 +142,11 @@ class Latest:
         return len(self.rows) >= batch_size
 
     def sample(self, batch_size, clock):
-        from rltrain.types import Batch
-
         chosen = [self.rows[i] for i in self.rng.integers(0, len(self.rows), batch_size)]
 
         def stack(name, n):
-            return torch.from_numpy(
-                np.stack([getattr(s, name)[t : t + n, e] for s, t, e in chosen], 1)
-            )
+            rows = [getattr(s, name)[t : t + n, e] for s, t, e in chosen]
+            return torch.from_numpy(np.stack(rows, 1))
 
         last = stack("last", 2)
         return Batch(

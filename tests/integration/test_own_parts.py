@@ -13,6 +13,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.interfaces import Loss
 from rltrain.logger import Logger
 from rltrain.mode.messages.closing import to_trust
+from tests.helpers import without
 from tests.integration import own_parts
 from tests.marks import slow_except
 
@@ -20,7 +21,7 @@ OWN = "tests.integration.own_parts"
 
 
 def words_for(small, part, name, *more):
-    kept = [w for w in small if not w.startswith((f"{part}.", "buffer.", "algo.exploration."))]
+    kept = without(small, f"{part}.", "buffer.", "algo.exploration.")
     buffer = [] if part == "buffer" else ["buffer.capacity=64"]
     algo = "qmix" if name == "Table" else "vdn"
     return [*kept, *buffer, f"algo={algo}", f"{part}._target_={OWN}.{name}", *more]
@@ -118,7 +119,7 @@ def test_a_model_without_parameters_is_refused(small, tmp_path):
 
 
 def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(single, tmp_path):
-    overrides = [w for w in single if not w.startswith(("env=", "algo.exploration", "buffer."))]
+    overrides = without(single, "env=", "algo.exploration", "buffer.")
     overrides += ["env=cartpole", "algo=qrdqn"]
     said = r"of which only the mean .* Type algo/distribution=scalar"
     with pytest.raises(UsageError, match=said):
@@ -135,9 +136,6 @@ class Counts:
 
     calls = 0
 
-    def count(self):
-        self.calls += 1
-
     def state_dict(self):
         return {**super().state_dict(), "calls": self.calls}
 
@@ -146,28 +144,28 @@ class Counts:
         self.calls = state["calls"]
 
 
-class CountingLoss(Counts, own_parts.Loss, Loss):
-    def __call__(self, *given):
-        self.count()
-        return super().__call__(*given)
+def counting(name, method, *bases):
+    """A subclass of this name that counts the calls of a method."""
+
+    def counted(self, *given):
+        self.calls += 1
+        return getattr(super(kind, self), method)(*given)
+
+    kind = type(name, (Counts, *bases), {method: counted})
+    return kind
 
 
-class CountingExploration(Counts, own_parts.Cycle, Exploration):
-    def __init__(self):
-        super().__init__(period=3)
+CountingLoss = counting("CountingLoss", "__call__", own_parts.Loss, Loss)
+CountingExploration = counting("CountingExploration", "choose", own_parts.Cycle, Exploration)
+CountingBuffer = counting("CountingBuffer", "add", own_parts.Latest)
+CountingCallback = counting("CountingCallback", "on_update", Callback)
+CountingLogger = counting("CountingLogger", "write", Logger)
+CountingDue = counting("CountingDue", "due", TargetUpdate)
 
-    def choose(self, *given):
-        self.count()
-        return super().choose(*given)
 
-
-class CountingTargetUpdate(Counts, TargetUpdate):
+class CountingTargetUpdate(CountingDue):
     def __init__(self):
         super().__init__(episodes=None, env_steps=None, updates=3, tau=1)
-
-    def due(self, clock):
-        self.count()
-        return super().due(clock)
 
 
 class UnrelatedTargetUpdate:
@@ -185,23 +183,6 @@ class UnrelatedTargetUpdate:
 
     def load_state_dict(self, state):
         self.calls = state["calls"]
-
-
-class CountingBuffer(Counts, own_parts.Latest):
-    def add(self, steps):
-        self.count()
-        super().add(steps)
-
-
-class CountingCallback(Counts, Callback):
-    def on_update(self, trainer, value):
-        self.count()
-        return value
-
-
-class CountingLogger(Counts, Logger):
-    def write(self, clock, seconds, row):
-        self.count()
 
 
 class CountingEnv(own_parts.KeyedTeam):
@@ -281,12 +262,13 @@ def loggers_of(trainer):
 def with_state(small, kind, folder):
     """A trainer with an own part of this kind."""
     part, (name, _) = kind.strip(), KEEP_STATE[kind]
-    words = [w for w in small if not w.startswith((f"{part}.", f"{part}=", "buffer."))]
+    words = without(small, f"{part}.", f"{part}=", "buffer.")
     named = {"callbacks": [f"callbacks=[{{_target_: {__name__}.{name}}}]"], "logger": ["logger=[]"]}
     words += named.get(part, [f"{part}._target_={__name__}.{name}"])
     trainer = rltrain.make_trainer([*words, "algo=vdn", "log.interval=10"], run_dir=folder)
     if part == "logger":
-        loggers_of(trainer).loggers.append(CountingLogger())
+        loggers = loggers_of(trainer)
+        loggers.__init__([*loggers.loggers, CountingLogger()])
     return trainer
 
 
