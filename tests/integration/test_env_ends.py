@@ -49,7 +49,6 @@ ENDS: dict[str, Callable[[], None]] = {
     "SystemExit: 2": wrong_arguments,
     "Closed: window": raising(Closed("window")),
 }
-PLACES = ("__init__", "reset", "step", "render", "close", "state_dict", "speak", "set_task")
 
 
 class Ending(gymnasium.Env):
@@ -91,9 +90,6 @@ class Ending(gymnasium.Env):
     def speak(self):
         self.at("speak")
 
-    def set_task(self, task):
-        self.at("set_task")
-
 
 class EndingTeam(Team):
     """Two agents; ends in ``place``."""
@@ -109,11 +105,6 @@ class EndingTeam(Team):
         if self.place == "step":
             type(self).end()
         return super().step(actions)
-
-    def state(self):
-        if self.place == "state":
-            type(self).end()
-        return np.zeros(2)
 
 
 def made(name: str, place: str, kind: type = Ending) -> Any:
@@ -156,22 +147,17 @@ class Batched(SyncVectorEnv):
             self.end()
         super().reset(seeds)
 
-    def call(self, method, *args):
+    def state_dict(self, *args):
         self.end()
 
-    def state_dict(self):
-        self.end()
-
-    def close(self):
-        self.end()
+    call = close = state_dict
 
 
 @pytest.mark.parametrize("place", ["step", "reset", "call", "state_dict", "close", "test"])
 def test_in_a_rollout_of_a_batched_environment(name: str, place: str) -> None:
     env = Batched(make=lambda: GymnasiumEnv(Ending()), n_envs=1)
     env.end, env.place = ENDS[name], "step" if place == "test" else place
-    policy: Any = Zeros()
-    rollout = Rollout(env=env, policy=policy, seeds=lambda e, k: k)
+    rollout = rollout_of(env)
     use = {
         **dict.fromkeys(("step", "reset"), lambda: rollout.collect(1, Clock())),
         "test": lambda: rollout.run_episodes(1, 0, Clock()),
@@ -183,18 +169,26 @@ def test_in_a_rollout_of_a_batched_environment(name: str, place: str) -> None:
         use[place]()
 
 
+def vector(kind: Any) -> SyncVectorEnv:
+    return SyncVectorEnv(make=lambda: GymnasiumEnv(kind()), n_envs=1)
+
+
+def rollout_of(env: SyncVectorEnv) -> Rollout:
+    policy: Any = Zeros()
+    return Rollout(env=env, policy=policy, seeds=lambda e, k: k)
+
+
 @pytest.mark.parametrize("place", ["render", "speak"])
 def test_in_what_a_run_calls(name: str, place: str) -> None:
-    env = SyncVectorEnv(make=lambda: GymnasiumEnv(made(name, place)()), n_envs=1)
-    policy: Any = Zeros()
-    rollout = Rollout(env=env, policy=policy)
+    env = vector(made(name, place))
+    rollout = rollout_of(env)
     with pytest.raises(EnvError, match=name):
         env.render([0]) if place == "render" else rollout.call("speak")
 
 
 def test_in_close_it_is_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        SyncVectorEnv(make=lambda: GymnasiumEnv(made(name, "close")()), n_envs=1).close()
+        vector(made(name, "close")).close()
     assert f"an environment could not be closed ({name}" in caplog.text
 
 
@@ -231,7 +225,6 @@ def test_a_run_ends_with_a_reason_and_its_state(name: str, place: str, tmp_path)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
 def test_what_a_person_or_python_ends_stays_what_it_is(error: type[BaseException]) -> None:
     kind = type("Made", (Ending,), {"end": staticmethod(raising(error())), "place": "step"})
-    env = SyncVectorEnv(make=lambda: GymnasiumEnv(kind()), n_envs=1)
-    policy: Any = Zeros()
+    rollout = rollout_of(vector(kind))
     with pytest.raises(error):
-        Rollout(env=env, policy=policy, seeds=lambda e, k: k).collect(9, Clock())
+        rollout.collect(9, Clock())

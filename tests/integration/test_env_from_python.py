@@ -1,5 +1,7 @@
 """An environment that is passed from Python: trained, remembered, played again."""
 
+import shutil
+
 import gymnasium
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import rltrain
 from rltrain.common.files import get_json
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
+from tests.helpers import over, without
 
 WORDS = ["algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000", "test.episodes=2"]
 WORDS += ["test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1", "log.interval=20"]
@@ -35,14 +38,20 @@ class Corridor(gymnasium.Env):
         return self.place, self.prize * there, there, False, {}
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory):
     """A run of ten episodes or so on a limited corridor."""
-    trainer = rltrain.make_trainer([*WORDS, *LIMIT], tmp_path / "run", env=Corridor)
+    folder = tmp_path_factory.mktemp("corridor") / "run"
+    trainer = rltrain.make_trainer([*WORDS, *LIMIT], folder, env=Corridor)
     trainer.iterate()
     trainer.save("weights")
     trainer.close()
-    return tmp_path / "run"
+    return folder
+
+
+@pytest.fixture
+def run(run_once, tmp_path):
+    return shutil.copytree(run_once, tmp_path / "run")
 
 
 def test_the_keys_of_env_hold_for_it(tmp_path):
@@ -81,13 +90,6 @@ def test_a_keyword_that_the_class_does_not_take_can_be_left_out(tmp_path):
     rltrain.make_trainer([*words, "~env.kwargs.size"], tmp_path / "run", env=Corridor).close()
 
 
-@pytest.mark.parametrize("env", [Corridor(), "CartPole-v1"])
-def test_what_is_no_maker_is_refused(env, tmp_path):
-    said = "expected a class of Gymnasium or PettingZoo, or a factory"
-    with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer(WORDS, tmp_path, env=env)
-
-
 def test_its_policy_is_loaded_without_it(run, monkeypatch):
     monkeypatch.delattr(f"{__name__}.Corridor")
     policy = rltrain.load_policy(run)
@@ -114,37 +116,27 @@ def test_the_command_plays_it_too(run, command):
     assert command("mode=evaluate", f"checkpoint={run}", "test.episodes=2", "trust=[tests]") == 0
 
 
-def test_a_maker_without_a_name_must_be_handed_over_again(tmp_path):
-    trainer = rltrain.make_trainer(WORDS, tmp_path, env=lambda: Corridor())
-    trainer.save("weights")
-    with pytest.raises(UsageError, match="Pass it again"):
-        rltrain.evaluate(tmp_path, episodes=1, trust=["tests"])
+def corridor(**names):
+    return type("Own", (Corridor,), names)
 
 
-def of_function():
-    """A class that only the function knows."""
-
-    class Local(Corridor):
-        pass
-
-    return Local
-
-
-def of_script():
-    """A class as a script has it."""
-    return type("Script", (Corridor,), {"__module__": "__main__"})
+UNNAMED = {
+    "without a name": lambda: Corridor(),
+    "of a function": corridor(__qualname__="corridor.<locals>.Own"),
+    "of a script": corridor(__module__="__main__"),
+    "of a class": corridor(__qualname__="Outer.Own"),
+}
 
 
-def nested():
-    return type("Nested", (Corridor,), {"__qualname__": "Outer.Nested"})
-
-
-@pytest.mark.parametrize("made", [lambda: lambda: Corridor(), of_function, of_script, nested])
-def test_what_only_python_can_name_is_asked_for_at_once(made, tmp_path):
+@pytest.mark.parametrize("kind", UNNAMED)
+def test_what_only_python_can_name_is_asked_for_at_once(kind, tmp_path):
     """Defect: trust=[…] was advised first, and did not help."""
-    rltrain.make_trainer(WORDS, tmp_path, env=made()).save("weights")
+    rltrain.make_trainer(WORDS, tmp_path, env=UNNAMED[kind]).save("weights")
     with pytest.raises(CheckpointError, match=r"pass it again: .*env=YOUR_CLASS"):
         rltrain.evaluate(tmp_path)
+    if kind == "without a name":
+        with pytest.raises(UsageError, match="Pass it again"):
+            rltrain.evaluate(tmp_path, episodes=1, trust=["tests"])
 
 
 def test_the_weights_can_be_exported(tmp_path):
@@ -162,7 +154,7 @@ def test_the_weights_can_be_exported(tmp_path):
 
 
 def test_a_batched_environment_trains_like_the_one_that_is_named(small, tmp_path):
-    overrides = [*(w for w in small if not w.startswith("env=")), "algo=qmix"]
+    overrides = [*without(small, "env="), "algo=qmix"]
     named = rltrain.make_trainer([*overrides, "env=two_step"], tmp_path / "named")
     handed = rltrain.make_trainer(overrides, tmp_path / "handed", env=TwoStepGames)
     for trainer in (named, handed):
@@ -176,21 +168,28 @@ def test_a_batched_environment_trains_like_the_one_that_is_named(small, tmp_path
 
 
 def test_what_a_batched_environment_does_itself_is_refused(small, tmp_path):
-    overrides = [*(w for w in small if not w.startswith("env=")), "env=gymnasium", "algo=qmix"]
+    words = over(small, "env=gymnasium", "algo=qmix", "env.frame_stack=2")
     with pytest.raises(UsageError, match=r"env.frame_stack=2: .* batched environment"):
-        rltrain.make_trainer([*overrides, "env.frame_stack=2"], tmp_path, env=TwoStepGames)
+        rltrain.make_trainer(words, tmp_path, env=TwoStepGames)
 
 
-VECTORS = {
-    "a class": gymnasium.vector.SyncVectorEnv,
-    "a factory": lambda: gymnasium.vector.SyncVectorEnv([Corridor]),
-    "a batched factory": lambda n_envs: gymnasium.vector.SyncVectorEnv([Corridor] * n_envs),
+Vector = gymnasium.vector.SyncVectorEnv
+NO_MAKER = r"expected a class of Gymnasium or PettingZoo, or a factory"
+VECTOR = r"vector environment of Gymnasium.*lambda: gymnasium\.make\(\.\.\.\).*hardware\.n_envs"
+NO_MAKERS = {
+    "an object": (Corridor(), NO_MAKER),
+    "a name": ("CartPole-v1", NO_MAKER),
+    "a class of vectors": (Vector, VECTOR),
+    "a factory of vectors": (lambda: Vector([Corridor]), VECTOR),
+    "a batched factory of vectors": (lambda n_envs: Vector([Corridor] * n_envs), VECTOR),
 }
 
 
-@pytest.mark.parametrize("make", VECTORS.values(), ids=list(VECTORS))
-def test_a_vector_environment_of_gymnasium_is_refused_with_what_to_pass(tmp_path, make):
-    """Defect: to pass its class was advised, and one of n_envs was called a single environment."""
-    said = r"vector environment of Gymnasium.*lambda: gymnasium\.make\(\.\.\.\).*hardware\.n_envs"
+@pytest.mark.parametrize("kind", NO_MAKERS)
+def test_what_is_no_maker_is_refused_with_what_to_pass(tmp_path, kind):
+    """Defect: to pass the class of vectors was advised, and one of n_envs was called a single
+    environment.
+    """
+    env, said = NO_MAKERS[kind]
     with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer(WORDS, tmp_path, env=make)
+        rltrain.make_trainer(WORDS, tmp_path, env=env)

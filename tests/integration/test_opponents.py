@@ -18,62 +18,61 @@ from tests.integration.promises.states import BATTLE, COMMON, State, typed_words
 SMALL = (*COMMON, "algo=vdn", *BATTLE, "total_env_steps=200", "test.interval=100")
 
 
-def small(*words: str) -> list[str]:
-    """The overrides of a small run; of keys that are given twice the later ones count."""
-    return [*typed_words(*SMALL, *words).values()]
-
-
 def trained(folder: Path, *words: str) -> rltrain.Result:
     """A small run in a folder, from the command's point of view."""
-    quiet = ("logger=[]", f"hydra.run.dir={folder}")
-    return rltrain.train(small(*words, *quiet), progress=False)
+    typed = typed_words(*SMALL, *words, "logger=[]", f"hydra.run.dir={folder}")
+    return rltrain.train([*typed.values()], progress=False)
 
 
 def made(folder: Path, *words: str) -> Trainer:
     """A trainer built by hand."""
-    return rltrain.make_trainer(small(*words), run_dir=folder)
+    return rltrain.make_trainer([*typed_words(*SMALL, *words).values()], run_dir=folder)
 
 
-@pytest.fixture(scope="session")
-def opponent(tmp_path_factory) -> Path:
-    """A run on 3m."""
-    folder = tmp_path_factory.mktemp("opponents") / "vdn-3m"
-    trainer = made(folder)
-    trainer.train()
-    trainer.close()
-    return folder
+def played(run: Path, opponent: object = None, n: int = 2) -> dict[str, float]:
+    """The metrics of an evaluation."""
+    overrides = [] if opponent is None else [f"test.opponent={opponent}"]
+    return rltrain.evaluate(run, n, overrides=overrides).metrics
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Where the run of a test is."""
+    return tmp_path / "run"
 
 
 @pytest.mark.slow
-def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, tmp_path):
+def test_a_run_keeps_its_opponents_and_goes_on_without_the_originals(opponent, tmp_path, run):
     original = shutil.copytree(opponent, tmp_path / "first")
     words = (f"env.opponents={{builtin: 1, {original}: 1}}", f"test.opponent={original}")
-    result = trained(tmp_path / "run", *words, "log.interval=1000")
-    kept = tmp_path / "run" / "opponents" / "first"
+    result = trained(run, *words, "log.interval=1000")
+    kept = run / "opponents" / "first"
     assert sorted(path.name for path in kept.iterdir()) == [
         *("config.json", "manifest.json", "model.json", "model.safetensors", "spec.json")
     ]
     assert {"test/win_rate/first", "test/draw_rate"} <= set(result.metrics)
-    facts = get_json(tmp_path / "run" / "run.json")
+    facts = get_json(run / "run.json")
     assert {"builtin", "first"} == set(facts["opponents"])
     shutil.rmtree(original)
-    again = rltrain.resume(tmp_path / "run", 210, progress=False)
+    again = rltrain.resume(run, 210, progress=False)
     assert "test/win_rate/first" in again.metrics
-    moved = shutil.move(tmp_path / "run", tmp_path / "moved")
+    moved = shutil.move(run, tmp_path / "moved")
     for env_steps in (210, 220):
         rltrain.resume(moved, env_steps, progress=False)
-    played = rltrain.evaluate(moved, episodes=2)
-    assert played.metrics["test/win_rate/first"] == played.metrics["test/win_rate"]
+    found = played(moved)
+    assert found["test/win_rate/first"] == found["test/win_rate"]
     record = get_json(Path(moved) / "evaluation.json")
     assert record["opponent"] == "first"
     assert {episode["opponent"] for episode in record["episodes"]} == {"first"}
 
 
-def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(opponent, tmp_path):
+def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(
+    opponent, tmp_path, run
+):
     """Defect: it named the copies, and a report took the run for one of another configuration."""
     words = (f"env.opponents={{builtin: 1, {opponent}: 1}}", f"test.opponent={opponent}")
-    trained(tmp_path / "run", *words, "total_env_steps=60")
-    found = [get_json(tmp_path / "run/config.json")]
+    trained(run, *words, "total_env_steps=60")
+    found = [get_json(run / "config.json")]
     for env_steps, name in ((70, "moved"), (80, "again")):
         at = Path(shutil.move(tmp_path / ("run" if name == "moved" else "moved"), tmp_path / name))
         rltrain.resume(at, env_steps, progress=False)
@@ -83,15 +82,15 @@ def test_the_configuration_of_a_resumed_run_names_the_opponents_that_were_typed(
         assert found[0][part] == found[1][part] == found[2][part]
 
 
-def test_a_copy_that_was_changed_or_is_not_there_is_not_played_against(opponent, tmp_path):
-    trained(tmp_path / "run", f"env.opponent={opponent}", "total_env_steps=60")
-    model = tmp_path / "run" / "opponents" / "vdn-3m" / "model.safetensors"
+def test_a_copy_that_was_changed_or_is_not_there_is_not_played_against(opponent, run):
+    trained(run, f"env.opponent={opponent}", "total_env_steps=60")
+    model = run / "opponents" / "vdn-3m" / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + b"\0")
     with pytest.raises(CheckpointError, match="is damaged: its checksum"):
-        rltrain.resume(tmp_path / "run", 210, progress=False)
-    shutil.rmtree(tmp_path / "run" / "opponents")
+        rltrain.resume(run, 210, progress=False)
+    shutil.rmtree(run / "opponents")
     with pytest.raises(UsageError, match=r"sets env\.opponent, which can reach outside"):
-        rltrain.resume(tmp_path / "run", 210, progress=False)
+        rltrain.resume(run, 210, progress=False)
 
 
 SELF = ("env.opponents={self:3,builtin:1}", "self_play.interval=80", "self_play.pool_size=2")
@@ -117,35 +116,34 @@ def test_self_play_is_the_same_again(promise, sampling, tmp_path):
     whole.trainer.close()
 
 
-def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(tmp_path):
-    result = trained(tmp_path / "run", *SELF)
-    pool = sorted(int(path.name) for path in (tmp_path / "run" / "pool").iterdir())
+def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(run):
+    result = trained(run, *SELF)
+    pool = sorted(int(path.name) for path in (run / "pool").iterdir())
     assert len(pool) == 2
     assert 80 < pool[0] < pool[1] <= 210
-    shutil.copytree(tmp_path / "run" / "pool" / str(pool[1]), tmp_path / "run" / "pool" / "9999")
-    rltrain.resume(tmp_path / "run", 210, progress=False)  # 9999 is of a lost end
-    assert not (tmp_path / "run" / "pool" / "9999").exists()
+    shutil.copytree(run / "pool" / str(pool[1]), run / "pool" / "9999")
+    rltrain.resume(run, 210, progress=False)  # 9999 is of a lost end
+    assert not (run / "pool" / "9999").exists()
     with pytest.raises(UsageError, match=r"A resumed run keeps its self_play\.interval"):
-        rltrain.resume(tmp_path / "run", overrides={"self_play.interval": 7}, progress=False)
-    snapshot = tmp_path / "run" / "pool" / str(pool[1])
-    played = rltrain.evaluate(snapshot, episodes=2, overrides=[f"test.opponent={result.run_dir}"])
-    assert "test/draw_rate" in played.metrics
-    shutil.rmtree(tmp_path / "run" / "pool")
+        rltrain.resume(run, overrides={"self_play.interval": 7}, progress=False)
+    snapshot = run / "pool" / str(pool[1])
+    assert "test/draw_rate" in played(snapshot, result.run_dir)
+    shutil.rmtree(run / "pool")
     with pytest.raises(UsageError, match="there is no snapshot of the agents in"):
-        rltrain.evaluate(result.run_dir, episodes=2, overrides=["test.opponent=self"])
+        played(result.run_dir, "self")
 
 
-def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
+def test_a_broken_newest_snapshot_is_named_with_another_to_play(run):
     """Defect: nothing told that the one before could be played."""
-    run_dir = trained(tmp_path / "run", *SELF).run_dir
+    run_dir = trained(run, *SELF).run_dir
     first, last = sorted((run_dir / "pool").iterdir(), key=lambda path: int(path.name))
     (last / "model.safetensors").write_bytes(b"")
     said = f"{last}/model.* is damaged.* Type test.opponent={first} instead"
     with pytest.raises(CheckpointError, match=said):
-        rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
+        played(run_dir, "self")
     shutil.rmtree(first)
     with pytest.raises(CheckpointError, match=r"Type test\.opponent=builtin instead"):
-        rltrain.evaluate(run_dir, episodes=2, overrides=["test.opponent=self"])
+        played(run_dir, "self")
 
 
 @pytest.mark.sampled(3)
@@ -166,7 +164,7 @@ def test_a_broken_newest_snapshot_is_named_with_another_to_play(tmp_path):
     ],
 )
 def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
-    opponent, tmp_path, file, name, value, message, key
+    opponent, tmp_path, file, name, value, message, key, run
 ):
     """Defect: a traceback, and a stranger's text at any length."""
     folder = shutil.copytree(opponent, tmp_path / "other")
@@ -176,8 +174,8 @@ def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
         path.write_text(json.dumps(tree))
         seal(path.parent, stored_manifest(path.parent)["kind"])
     for play in (
-        lambda: made(tmp_path / "run", f"{key}={folder}"),
-        lambda: rltrain.evaluate(opponent, 1, overrides=[f"test.opponent={folder}"]),
+        lambda: made(run, f"{key}={folder}"),
+        lambda: played(opponent, folder, 1),
     ):
         with pytest.raises((UsageError, CheckpointError), match=message) as refused:
             play()
@@ -196,13 +194,13 @@ def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
         ),
     ],
 )
-def test_self_play_is_refused_where_it_has_no_meaning(words, message, tmp_path):
+def test_self_play_is_refused_where_it_has_no_meaning(words, message, run):
     with pytest.raises(UsageError, match=message):
-        made(tmp_path / "run", *words)
+        made(run, *words)
 
 
-def test_an_opponent_learns_nothing_and_explores_nothing(opponent, tmp_path):
-    trainer = made(tmp_path / "run", f"env.opponent={opponent}")
+def test_an_opponent_learns_nothing_and_explores_nothing(opponent, run):
+    trainer = made(run, f"env.opponent={opponent}")
     policy = trainer.rollout.opponents.policies["vdn-3m"]
     before = {name: each.clone() for name, each in policy.agents.state_dict().items()}
     trainer.train()
@@ -210,68 +208,51 @@ def test_an_opponent_learns_nothing_and_explores_nothing(opponent, tmp_path):
     assert all((before[name] == each).all() for name, each in policy.agents.state_dict().items())
 
 
+DID = r"Did you mean "
 REFUSED = {
-    "another map": (["env.map_name=8m"], r"was trained on smac 3m, and this run is on smac 8m"),
-    "other observations": (["env.obs_last_action=true"], r"has obs_shape \(30,\), and the other"),
-    "the rules of SMAClite": (["env.rules=smaclite"], r"type env=smac env\.rules=sc2, or env"),
-    "StarCraft II": (["env.backend=sc2"], r"type env\.backend=native, or env"),
-    "two of one name": ([], "have the same name"),
-    "both keys": (["env.opponents={closest: 1}"], "takes the place of env.opponent="),
-    "a dataset": (["dataset.read=data"], "play nothing"),
-    "no name": (["env.opponent=''"], "An opponent has no name: expected a policy"),
-    "no name in tests": (["test.opponent=''"], "An opponent has no name"),
+    "env.map_name=8m": r"was trained on smac 3m, and this run is on smac 8m",
+    "env.map_name=5m_vs_6m": "3m, and this run is on smac 5m_vs_6m",
+    "env.obs_last_action=true": r"has obs_shape \(30,\), and the other",
+    "env.rules=smaclite": r"type env=smac env\.rules=sc2, or env",
+    "env.backend=sc2": r"type env\.backend=native, or env",
+    "env.opponents={closest:1}": "takes the place of env.opponent=",
+    "dataset.read=data": "play nothing",
+    "env.opponent=''": "An opponent has no name: expected a policy",
+    "test.opponent=''": "An opponent has no name",
+    "env.opponent=closets": r"unknown scripted policy 'closets': expected one of random, ",
+    "env.opponent=closst": rf"{DID}env\.opponent=closest\?$",
+    "test.opponent=focs": rf"{DID}test\.opponent=focus\?$",
+    "env.opponent=builtin env.opponents={closst:1,random:2,kiet:1}": rf"{DID}'env\.opponents="
+    r"\{closest: 1\.0, random: 2\.0, kite: 1\.0\}'\?$",
+    "env.opponent=builtin env.opponents=closest": r"Type env\.opponent=closest\.$",
+    "env.opponent=builtin env.opponents=closst": rf"{DID}env\.opponent=closest\?$",
+    "env.opponent=outputs/none": r"outputs/none: there is nothing at",
+    "env.opponent=builtin env.opponents={closest:0}": r"env\.opponents=\{closest: 0\}: expected a mapping",
+    "env.opponent_epsilon=2": r"env\.opponent_epsilon=2: expected a number from 0 to 1",
 }
+"""What is typed beside an opponent that was trained on 3m, and what is said of it."""
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_opponents_are_refused_in_one_paragraph(name, opponent, tmp_path):
-    words, message = REFUSED[name]
-    if name == "two of one name":
-        other = shutil.copytree(opponent, tmp_path / "other" / "vdn-3m")
-        words = ["env.opponent=builtin", f"env.opponents={{{opponent}: 1, {other}: 1}}"]
-    with pytest.raises(UsageError, match=message) as refused:
-        made(tmp_path / "run", f"env.opponent={opponent}", *words)
+@pytest.mark.parametrize("words", REFUSED)
+def test_opponents_are_refused_in_one_paragraph(words, opponent, run):
+    with pytest.raises((UsageError, CheckpointError), match=REFUSED[words]) as refused:
+        made(run, f"env.opponent={opponent}", *words.split())
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["env.map_name=5m_vs_6m"], "3m, and this run is on smac 5m_vs_6m"),
-        (["env.opponent=closets"], r"unknown scripted policy 'closets': expected one of random, "),
-        (["env.opponent=closst"], r"Did you mean env\.opponent=closest\?$"),
-        (["test.opponent=focs"], r"Did you mean test\.opponent=focus\?$"),
-        (
-            ["env.opponent=builtin", "env.opponents={closst: 1, random: 2, kiet: 1}"],
-            r"Did you mean 'env\.opponents=\{closest: 1\.0, random: 2\.0, kite: 1\.0\}'\?$",
-        ),
-        (["env.opponent=builtin", "env.opponents=closest"], r"Type env\.opponent=closest\.$"),
-        (
-            ["env.opponent=builtin", "env.opponents=closst"],
-            r"Did you mean env\.opponent=closest\?$",
-        ),
-        (["env.opponent=outputs/none"], r"outputs/none: there is nothing at"),
-        (["env.opponents={closest: 0}"], r"env\.opponents=\{closest: 0\}: expected a mapping"),
-        (["env.opponent_epsilon=2"], r"env\.opponent_epsilon=2: expected a number from 0 to 1"),
-    ],
-)
-def test_wrong_opponents_are_named(words, message, opponent, tmp_path):
-    with pytest.raises((UsageError, CheckpointError), match=message):
-        made(tmp_path / "run", f"env.opponent={opponent}", *words)
+def test_two_opponents_of_one_name_are_refused(opponent, run):
+    other = shutil.copytree(opponent, run.parent / "other" / "vdn-3m")
+    with pytest.raises(UsageError, match="have the same name") as refused:
+        made(run, f"env.opponents={{{opponent}: 1, {other}: 1}}")
+    assert "\n" not in str(refused.value)
 
 
-def test_a_team_with_other_units_is_no_match_for_a_checkpoint(tmp_path):
+def test_a_team_with_other_units_is_no_match_for_a_checkpoint(tmp_path, run):
     first = made(tmp_path / "first", "env.map_name=3s_vs_3z")
     first.train()
     first.close()
     with pytest.raises(UsageError, match="the other side has other units"):
-        made(tmp_path / "run", "env.map_name=3s_vs_3z", f"env.opponent={tmp_path / 'first'}")
-
-
-def test_environments_with_one_side_have_no_opponents(tmp_path):
-    words = ["algo=dqn", "env=cartpole", "test.opponent=closest"]
-    with pytest.raises(UsageError, match=r"needs an environment with two sides, and env=cartpole"):
-        rltrain.make_trainer(words, run_dir=tmp_path / "run")
+        made(run, "env.map_name=3s_vs_3z", f"env.opponent={tmp_path / 'first'}")
 
 
 @pytest.mark.parametrize("mode", ["evaluate", "watch"])
@@ -293,7 +274,9 @@ SAME = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.parametrize("key", ["env.opponent={}", "env.opponents={{builtin: 1, {}: 1}}"])
-def test_opponents_of_training_and_tests_have_names_of_their_own(key, name, opponent, own_folder):
+def test_opponents_of_training_and_tests_have_names_of_their_own(
+    key, name, opponent, own_folder, run
+):
     """Defect: after a resume both keys had the weights of the first."""
     for place in SAME[name]:
         if "/" in place:
@@ -301,31 +284,31 @@ def test_opponents_of_training_and_tests_have_names_of_their_own(key, name, oppo
     for one, other in (SAME[name], SAME[name][::-1]):
         words = (key.format(one), f"test.opponent={other}")
         with pytest.raises(UsageError, match="have the same name in metrics and in") as refused:
-            made(own_folder / "run", *words)
+            made(run, *words)
         assert "\n" not in str(refused.value)
         with pytest.raises(UsageError, match="have the same name"):
-            rltrain.train(small(*words, "logger=[]", "hydra.run.dir=run"), progress=False)
+            trained(Path("run"), *words)
     assert not (own_folder / "run").exists()
 
 
-def test_one_opponent_may_be_typed_in_two_ways(opponent, own_folder):
+def test_one_opponent_may_be_typed_in_two_ways(opponent, own_folder, run):
     shutil.copytree(opponent, own_folder / "a")
     made(own_folder / "run", "env.opponent=a/", f"test.opponent={own_folder}/a").close()
 
 
 @pytest.mark.slow
-def test_other_weights_under_the_name_of_a_kept_opponent_are_refused(opponent, tmp_path):
+def test_other_weights_under_the_name_of_a_kept_opponent_are_refused(opponent, tmp_path, run):
     first = shutil.copytree(opponent, tmp_path / "first" / "team")
     words = (f"env.opponent={first}", f"test.opponent={first}")
-    trained(tmp_path / "run", *words)
-    before = (tmp_path / "run" / "run.json").read_bytes()
+    trained(run, *words)
+    before = (run / "run.json").read_bytes()
     shutil.rmtree(first)
     other = Path(trained(first, "seed=9").run_dir)
-    kept = tmp_path / "run" / "opponents" / "team"
+    kept = run / "opponents" / "team"
     for change in ({"test.opponent": str(other)}, {"test.opponent": str(other), "test.epsilon": 0}):
         with pytest.raises(UsageError, match=r"have the same name|has different weights than"):
-            rltrain.resume(tmp_path / "run", 210, overrides=change, progress=False)
+            rltrain.resume(run, 210, overrides=change, progress=False)
     with pytest.raises(UsageError, match=f"has different weights than {kept}"):
-        made(tmp_path / "run", *words)
-    assert (tmp_path / "run" / "run.json").read_bytes() == before
-    rltrain.resume(tmp_path / "run", 210, progress=False)
+        made(run, *words)
+    assert (run / "run.json").read_bytes() == before
+    rltrain.resume(run, 210, progress=False)

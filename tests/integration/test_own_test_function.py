@@ -2,6 +2,7 @@
 
 import json
 
+import gymnasium
 import pytest
 
 import rltrain
@@ -10,7 +11,9 @@ from rltrain.common.metrics import test_metrics as checked_metrics
 from rltrain.config.trust import gate
 from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, UsageError
+from tests.helpers import over
 
+HERE = __name__
 CARTPOLE = ["algo=dqn", "env=cartpole", "test.n_envs=2", "test.episodes=3", "hardware.n_envs=2"]
 CARTPOLE += ["buffer.capacity=1000", "logger.wandb.mode=disabled", "hardware.threads=1"]
 
@@ -88,13 +91,16 @@ REFUSED = [
     (["+test.env.max_episode_steps=-3"], r"test\.env\.max_episode_steps=-3: expected a whole"),
     (["+test.env._target_=os.system"], r"test\.env: tests play the same kind of environment"),
     (
-        ["test.function=tests.integration.test_own_test_function.Constant"],
+        [f"test.function={HERE}.Constant"],
         r"Type 'test\.function={_target_: tests\.\S+\.Constant, value: VALUE}'\.",
     ),
-    (["callbacks=mine.Own"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'"),
-    (["callbacks=[mine.Own]"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'"),
+    *(
+        ([f"callbacks={own}"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'")
+        for own in ("mine.Own", "[mine.Own]")
+    ),
     (["test.function=no.such.thing"], r"test\.function: .*no\.such\.thing.* cannot be found"),
     (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected a metric"),
+    (["env.frame_stack=0", "+test.env.max_episode_steps=9"], r"^env\.frame_stack=0"),  # once
 ]
 
 
@@ -105,53 +111,30 @@ def test_bad_options_of_tests_are_refused(overrides, said):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_what_is_wrong_with_the_environment_is_said_once():
-    overrides = [*CARTPOLE, "env.frame_stack=0", "+test.env.max_episode_steps=9"]
-    with pytest.raises(UsageError, match=r"^env\.frame_stack=0") as caught:
-        settings_from(overrides)
-    assert len(str(caught.value).splitlines()) == 1
-
-
 def test_tests_cannot_look_different(tmp_path):
     with pytest.raises(UsageError, match=r"frame_stack is 4 in tests, 1 in training"):
         rltrain.make_trainer([*CARTPOLE, "+test.env.frame_stack=4"], run_dir=tmp_path)
 
 
-def trained_with(small, tmp_path, word):
-    overrides = [*small, word, "total_env_steps=60"]
-    return rltrain.make_trainer(overrides, run_dir=tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("function", "expected"),
     [
+        (f"{HERE}.share_of_wins", {"test/share": 1.0}),
+        (f"{{_target_: {HERE}.share_of_wins, at_least: 100}}", {"test/share": 0.0}),
         (
-            "test.function=tests.integration.test_own_test_function.share_of_wins",
-            {"test/share": 1.0},
-        ),
-        (
-            "test.function={_target_: tests.integration.test_own_test_function.share_of_wins, "
-            "at_least: 100}",
-            {"test/share": 0.0},
-        ),
-        (
-            "test.function={_target_: tests.integration.test_own_test_function.Constant, value: 2}",
+            f"{{_target_: {HERE}.Constant, value: 2}}",
             {"test/return_mean": 2.0, "custom/episodes": 4.0},
         ),
     ],
 )
-def test_a_function_can_stand_in_for_the_test(small, tmp_path, word, expected):
-    trainer = trained_with(small, tmp_path, word)
+def test_a_function_can_stand_in_for_the_test(small, tmp_path, function, expected):
+    trainer = rltrain.make_trainer([*small, f"test.function={function}"], run_dir=tmp_path)
     assert trainer.test() == expected
 
 
 def test_a_run_without_returns_in_its_tests_finishes(small):
-    overrides = [
-        "test.function=tests.integration.test_own_test_function.share_of_wins",
-        "total_env_steps=60",
-    ]
-    overrides += ["stop.metric=test/share", "stop.value=1", "logger.console=true"]
-    result = rltrain.train([w for w in small if w != "logger.console=false"] + overrides)
+    words = [f"test.function={HERE}.share_of_wins", "total_env_steps=60", "logger.console=true"]
+    result = rltrain.train(over(small, *words, "stop.metric=test/share", "stop.value=1"))
     assert result.metrics["test/share"] == 1.0
     assert not (result.run_dir / "checkpoints/best").exists()
     assert "test/return_mean" in rltrain.evaluate(result.run_dir, episodes=2).metrics
@@ -160,7 +143,7 @@ def test_a_run_without_returns_in_its_tests_finishes(small):
 @pytest.mark.parametrize("name", ["math.sqrt", "json.dumps", "fractions.Fraction"])
 def test_what_cannot_be_called_as_a_test_is_refused_before_training(small, tmp_path, name):
     with pytest.raises(UsageError, match=rf"test.function={name} cannot be called: expected a fun"):
-        trained_with(small, tmp_path, f"test.function={name}")
+        rltrain.make_trainer([*small, f"test.function={name}"], run_dir=tmp_path)
 
 
 @pytest.mark.parametrize("said", [None, {}, [1], {1: 2.0}, {"a": "high"}])
@@ -178,9 +161,7 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
 
 
 def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):
-    import gymnasium
-
-    overrides = [w for w in CARTPOLE if not w.startswith("env=")]
-    overrides += ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
-    trainer = rltrain.make_trainer(overrides, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
+    words = ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
+    words = over(CARTPOLE, *words)
+    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
     assert trainer.test()["test/episode_length_mean"] == 5
