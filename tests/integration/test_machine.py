@@ -5,6 +5,7 @@ result: the clock, PyTorch's settings. Memory does not grow.
 import gc
 import itertools
 import time
+from functools import cache
 
 import numpy as np
 import psutil
@@ -106,11 +107,22 @@ def trained(folder, callbacks=(), words=(), **members):
     return {name: value.tolist() for name, value in weights.items()}, kept
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The folder of a run without changes and its weights, by further overrides."""
+
+    def made(*words):
+        folder = tmp_path_factory.mktemp("plain")
+        return folder, trained(folder, words=words)[0]
+
+    return cache(made)
+
+
 @pytest.mark.parametrize("when", ["make", "reset", "step", *RECORDS])
-def test_what_an_environment_sets_holds_for_environments_alone(tmp_path, when):
+def test_what_an_environment_sets_holds_for_environments_alone(plain, tmp_path, when):
     """Defect: networks were not trained, or refused as the user's own."""
     before, words = read_settings(), RECORDS.get(when, ())
-    expected, _ = trained(tmp_path / "plain", words=words)
+    _, expected = plain(*words)
     found, kept = trained(tmp_path / "set", words=words, when=when)
     assert found == expected
     assert read_settings() == before
@@ -127,34 +139,36 @@ class NoGradients(Callback):
         return batch
 
 
-def test_gradients_are_computed_even_if_a_callback_disables_them(tmp_path):
-    expected, _ = trained(tmp_path / "plain")
-    assert trained(tmp_path / "set", [NoGradients()])[0] == expected
+def test_gradients_are_computed_even_if_a_callback_disables_them(plain, tmp_path):
+    assert trained(tmp_path / "set", [NoGradients()])[0] == plain()[1]
 
 
 @pytest.mark.parametrize("i", range(5))
-def test_what_the_program_sets_holds_for_its_environments_alone(tmp_path, i):
+def test_what_the_program_sets_holds_for_its_environments_alone(plain, tmp_path, i):
     """Defect: with float64, runs and programs of float32 could not be loaded by each other."""
-    plain, own = tmp_path / "plain", type("Own", (Setting,), {"kept": []})
-    expected, _ = trained(plain)
-    test = rltrain.evaluate(plain, 2, env=own, overrides={"hardware.threads": 1}).metrics
+
+    def tested(run):
+        own = type("Own", (Setting,), {"kept": []})
+        return rltrain.evaluate(run, 2, env=own, overrides={"hardware.threads": 1}).metrics
+
+    run, expected = plain()
+    test = tested(run)
     CHANGES[i]()
     before = read_settings()
     found, kept = trained(tmp_path / "set")
     assert found == expected
-    for folder in (plain, tmp_path / "set"):
-        again = rltrain.evaluate(folder, 2, env=own, overrides={"hardware.threads": 1}).metrics
-        assert again == test
+    for folder in (run, tmp_path / "set"):
+        assert tested(folder) == test
         assert rltrain.load_policy(folder).policy.agents.state_dict().keys()
     assert set(kept) == {before} == {read_settings()}
     assert not EnvContext.settings.inside
 
 
 @pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
-def test_a_context_of_the_program_changes_nothing(tmp_path, context):
+def test_a_context_of_the_program_changes_nothing(plain, tmp_path, context):
     """Defect: raw errors of PyTorch about bfloat16 and meta tensors."""
-    expected, _ = trained(tmp_path / "plain")
-    policy, obs = rltrain.load_policy(tmp_path / "plain"), np.zeros((1, 2), np.float32)
+    run, expected = plain()
+    policy, obs = rltrain.load_policy(run), np.zeros((1, 2), np.float32)
     action = policy.act(obs)
     with context():
         assert trained(tmp_path / "within")[0] == expected

@@ -1,5 +1,5 @@
-"""Maps of battles: one policy for several of them (``env.maps``), and opponents that were trained on
-a map, which may be that of a file.
+"""Maps of battles: one policy for several of them (``env.maps``), and opponents that were trained
+on a map, which may be that of a file.
 """
 
 import shutil

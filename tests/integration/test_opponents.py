@@ -227,7 +227,7 @@ REFUSED = {
     "env.opponent=builtin env.opponents=closest": r"Type env\.opponent=closest\.$",
     "env.opponent=builtin env.opponents=closst": rf"{DID}env\.opponent=closest\?$",
     "env.opponent=outputs/none": r"outputs/none: there is nothing at",
-    "env.opponent=builtin env.opponents={closest:0}": r"env\.opponents=\{closest: 0\}: expected a mapping",
+    "env.opponent=builtin env.opponents={closest:0}": r"\{closest: 0\}: expected a mapping",
     "env.opponent_epsilon=2": r"env\.opponent_epsilon=2: expected a number from 0 to 1",
 }
 """What is typed beside an opponent that was trained on 3m, and what is said of it."""

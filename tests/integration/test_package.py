@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,14 @@ def build(kind, folder):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return build("wheel", tmp_path_factory.mktemp("wheel"))
+def built(tmp_path_factory):
+    """The package of a kind, built once."""
+    return cache(lambda kind: build(kind, tmp_path_factory.mktemp(kind)))
+
+
+@pytest.fixture
+def wheel(built):
+    return built("wheel")
 
 
 @pytest.mark.slow
@@ -56,8 +63,8 @@ def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_packages_are_reproducible(kind, tmp_path):
-    first, second = (build(kind, tmp_path / name) for name in "ab")
+def test_packages_are_reproducible(kind, built, tmp_path):
+    first, second = built(kind), build(kind, tmp_path / "again")
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes()
 
@@ -86,10 +93,9 @@ def test_the_lowest_versions_are_those_of_the_project():
 
 
 @pytest.mark.slow
-def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
-    sdist = build("sdist", tmp_path / "sdist")
+def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, built, tmp_path):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
-    command += ["--no-build-isolation", "--wheel-dir", str(tmp_path / "again"), str(sdist)]
+    command += ["--no-build-isolation", "--wheel-dir", str(tmp_path / "again"), str(built("sdist"))]
     subprocess.run(command, check=True)
     (again,) = (tmp_path / "again").glob("*.whl")
     names = {each: set(zipfile.ZipFile(each).namelist()) for each in (wheel, again)}
@@ -99,8 +105,8 @@ def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_source_distribution_is_complete(tmp_path):
-    with tarfile.open(build("sdist", tmp_path)) as archive:
+def test_the_source_distribution_is_complete(built):
+    with tarfile.open(built("sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     left_out = {name for name in tracked.stdout.split() if name.partition("/")[0] not in REPOSITORY}

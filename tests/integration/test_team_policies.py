@@ -1,6 +1,7 @@
 """Loaded policies of teams take what their environments give, and return what these take."""
 
 import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -67,14 +68,14 @@ def test_a_team_of_tuples_plays_its_environment(kind, tmp_path):
         env.step(action)
 
 
-@pytest.mark.parametrize("form", [tuple, list, "padded"])
-def test_masks_of_tuples_hold(form, tmp_path):
+def test_masks_of_tuples_hold(tmp_path):
     masks = [np.array([0, 1]), np.array([1, 0, 0])]
-    make = lambda: Shown(*TUPLES["alike"], masks)  # noqa: E731
+    make = partial(Shown, *TUPLES["alike"], masks)
     policy = loaded(make, tmp_path)
     obs, info = make().reset(seed=0)
-    given = np.array([[0, 1, 0], [1, 0, 0]]) if form == "padded" else form(info["action_mask"])
-    assert policy.act(obs, given) == (6, -1)
+    mask = info["action_mask"]
+    for given in (tuple(mask), list(mask), np.array([[0, 1, 0], [1, 0, 0]])):
+        assert policy.act(obs, given) == (6, -1)
     with pytest.raises(ValueError, match=r"avail_actions: .* got none, but not all actions"):
         policy.act(obs)
 
@@ -105,7 +106,7 @@ def test_a_team_of_components_plays_its_environment(kind, tmp_path):
 
 def test_masks_by_component_are_those_of_the_agents(tmp_path):
     masks = np.array([0, 1], np.int8), np.array([1, 0, 0], np.int8)
-    make = lambda: Shown(*FACTORED["start"], masks)  # noqa: E731
+    make = partial(Shown, *FACTORED["start"], masks)
     first = adapted(make(), EnvOptions(factored=True)).reset(0)
     assert first.avail_actions.tolist() == [[0, 1, 0], [1, 0, 0]]
     policy = loaded(make, tmp_path, "env.factored=true")
@@ -139,7 +140,7 @@ def test_actions_of_different_forms_are_an_array_of_objects():
 
 
 def test_arrays_and_names_give_the_same_actions_of_pettingzoo(tmp_path):
-    make = lambda: Scripted(actions=(Discrete(3, start=5), Discrete(3, start=-4)))  # noqa: E731
+    make = partial(Scripted, actions=(Discrete(3, start=5), Discrete(3, start=-4)))
     policy = loaded(make, tmp_path, "env=pettingzoo")
     obs = make().reset(seed=3)[0]
     by_name = policy.act(obs)
@@ -150,6 +151,7 @@ def test_arrays_and_names_give_the_same_actions_of_pettingzoo(tmp_path):
 
 
 MASK = np.array([0, 1])
+BOTH_MASKED = partial(Scripted, mask=MASK)
 
 
 class OneMasked(Scripted):
@@ -162,12 +164,12 @@ class OneMasked(Scripted):
 @pytest.mark.parametrize(
     ("make", "masks", "lacks"),
     [
-        (lambda: Scripted(mask=MASK), None, "a"),
-        (lambda: Scripted(mask=MASK), {"a": MASK}, "b"),
-        (lambda: Scripted(mask=MASK), {"a": MASK, "b": None}, "b"),
-        (lambda: Scripted(mask=MASK, actions=(2, 2), sizes=(2, 3)), {"b": MASK}, "a"),
+        (BOTH_MASKED, None, "a"),
+        (BOTH_MASKED, {"a": MASK}, "b"),
+        (BOTH_MASKED, {"a": MASK, "b": None}, "b"),
+        (partial(BOTH_MASKED, actions=(2, 2), sizes=(2, 3)), {"b": MASK}, "a"),
         (OneMasked, None, "a"),
-        (lambda: Scripted(mask=MASK), np.ones((2, 2)), ""),
+        (BOTH_MASKED, np.ones((2, 2)), ""),
     ],
     ids=["none", "partial", "None", "sizes", "one", "array"],
 )
@@ -182,7 +184,7 @@ def test_a_mask_that_is_missing_by_name_is_asked_for(make, masks, lacks, tmp_pat
 
 
 def test_agents_with_numbers_of_actions_of_their_own_need_no_masks(tmp_path):
-    make = lambda: Scripted(actions=(2, 3))  # noqa: E731
+    make = partial(Scripted, actions=(2, 3))
     policy = loaded(make, tmp_path, "env=pettingzoo")
     obs = make().reset(seed=0)[0]
     assert set(policy.act(obs)) == {"a", "b"}
@@ -220,14 +222,12 @@ class OddlyNamed(Numbered):
 
 
 def test_agents_named_by_numbers_are_asked_by_these(tmp_path):
+    """And paired by these."""
     policy = loaded(Numbered, tmp_path, "env=pettingzoo")
     found = policy.act(Numbered().reset(seed=0)[0])
     assert list(found) == [7, 3]
     assert found[7] in (1, 2)
     assert found[3] in (0, 1)
-
-
-def test_agents_named_by_numbers_are_paired_by_these():
     team = adapted(Numbered())
     for names in ([3, 7], ["3", "7"]):
         team.order_agents(names)
@@ -250,8 +250,7 @@ def of_dtype(dtype):
 
 SEEN = Box(0, 1, (2,))
 FORMS = {
-    "one agent": lambda dtype: Shown(SEEN, of_dtype(dtype)),
-    "factored": lambda dtype: Shown(SEEN, of_dtype(dtype)),
+    **dict.fromkeys(("one agent", "factored"), lambda dtype: Shown(SEEN, of_dtype(dtype))),
     "numbers": lambda dtype: Shown(SEEN, Discrete(3, start=2, dtype=dtype)),
     "tuple": lambda dtype: Shown(Tuple([SEEN] * 2), Tuple([of_dtype(dtype)] * 2)),
     "mixed": lambda dtype: Shown(
