@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,6 +206,14 @@ def forged(run_dir, without=None, **changes):
             facts = json.loads(manifest.read_text())
             facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
             put_manifest(manifest.parent, facts)
+
+
+def data_rows(name):
+    """The rows of a table in ``tests/data``: the section, and both sides of ``=>``."""
+    text = Path(__file__).with_name("data").joinpath(name).read_text(encoding="utf-8")
+    for part in text.split("\n[")[1:]:
+        section, *lines = part.splitlines()
+        yield from ((section.rstrip("]"), *line.split(" => ")) for line in lines if line)
 
 
 def json_lines(path):

@@ -127,7 +127,7 @@ def test_a_text_that_looks_like_a_value_is_called_text(key, text):
         compose_checked([*CARTPOLE, typed.partition(";")[0]]).settings()
 
 
-TABLE = Path(__file__).parents[1] / "data/refused_commands.txt"
+TABLE = Path(__file__).parents[1] / "data/wrong_commands.txt"
 BLOCKS = re.findall(r"^([^>#\n].*)\n((?:> .*\n)+)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
 SAID = {typed: [line.removeprefix("> ") for line in said.splitlines()] for typed, said in BLOCKS}
 

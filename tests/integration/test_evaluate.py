@@ -11,7 +11,7 @@ from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import CARTPOLE
 from tests.env.scripted import Plain
-from tests.helpers import forged, nothing_written
+from tests.helpers import forged
 
 
 def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(command, trained):
@@ -105,23 +105,6 @@ def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
     for _ in range(2):
         assert command(*overrides, "test.episodes=2") == 0
     assert len(list(own_folder.glob("outputs/evaluate/*/evaluation.json"))) == 2
-
-
-@pytest.mark.parametrize(
-    ("overrides", "what"),
-    [
-        (["algo=scripted"], "algo=scripted has nothing to learn: type mode=evaluate"),
-        (["mode=evaluate", "algo=scripted"], "algo.policy=closest needs battles"),
-        (["mode=evaluate", "algo=scripted", "algo.policy=closet"], "one of random, stop, closest"),
-        (["mode=evaluate", "algo=scripted", "algo.loss.gamma=1"], "Unknown key"),
-        (["mode=evaluate", "algo=qmix"], "needs a checkpoint"),
-    ],
-    ids=lambda w: " ".join(w) if isinstance(w, list) else None,
-)
-def test_what_a_script_cannot_do_is_refused(command, own_folder, overrides, what):
-    with pytest.raises(UsageError, match=what):
-        command(*overrides, "env=two_step")
-    assert nothing_written(own_folder)
 
 
 def test_a_checkpoint_cannot_be_a_script(command, trained):

@@ -44,41 +44,6 @@ def test_results_are_those_of_each_map_and_other_maps_can_be_played(command, cap
     assert command(*over(SMALL, MAPS, *ENTITIES, *words)) == 0
 
 
-REFUSED = [
-    (ENTITIES[2:], r"GRUAgents \(algo\.network\) takes one size only"),
-    ((*ENTITIES[:2], "algo.network.agent_id=true"), r"AttentionAgents .* takes one size only"),
-    ((*ENTITIES[:2],), "the mixer QMix is for teams of one size"),
-    ((*ENTITIES[:2], "algo=iql"), "the mixer Independent is for teams of one size"),
-    ((*ENTITIES, "algo=ow_qmix"), "algo/critic=central is for teams of one size"),
-    ((*ENTITIES, "env.start_positions=x.json"), r"env\.start_positions=x\.json apply to one map"),
-    ((*ENTITIES, "env.obs_last_action=true"), r"env\.obs_last_action=true shows more"),
-    ((*ENTITIES, "env.obs_instead_of_state=true"), r"env\.obs_instead_of_state=true shows more"),
-    ((*ENTITIES, "env.opponent=closest"), "needs the built-in engine and its own enemies"),
-    ((*ENTITIES, "env.map_weights=[1,-2]"), r"env\.map_weights"),
-    ((*ENTITIES, "env.map_weights=hard"), r"env\.map_weights"),
-    (
-        (*ENTITIES, "env.map_name=3m"),
-        r"takes the place of env\.map_name=3m\. Type env\.maps=\[3m\]",
-    ),
-    ((*ENTITIES, "env.map_name=2s3z"), r"takes the place of env\.map_name=2s3z"),
-    (
-        (*ENTITIES, "+test.env.map_name=2s3z"),
-        r"place of test\.env\.map_name=2s3z.*\+test\.env\.maps=",
-    ),
-    (
-        (*ENTITIES, f"env.map_file={OWN}"),
-        r"is none of env.maps=.*Type 'env\.maps=\[3m,5m_vs_6m,ambush",
-    ),
-    (("env.maps=null", "env.map_weights=[1,2]"), r"apply to env\.maps, which is not set"),
-]
-
-
-@pytest.mark.parametrize(("words", "message"), REFUSED)
-def test_what_does_not_fit_several_maps_is_refused_in_one_sentence(command, words, message):
-    with pytest.raises(UsageError, match=message):
-        command(*over([*SMALL, MAPS], *words))
-
-
 @pytest.mark.parametrize("in_file", ["maps: [3m, 8m], ", ""])
 def test_a_map_in_a_file_gives_way_to_typed_maps_only(own_folder, in_file):
     (own_folder / "mine.yaml").write_text(f"env: {{{in_file}map_name: 2m_vs_1z}}")

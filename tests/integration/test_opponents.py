@@ -183,22 +183,6 @@ def test_what_an_opponents_files_hold_is_refused_in_one_paragraph(
         assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["test.opponent=self"], "it needs env.opponent=self, and neither workers"),
-        (["env.opponent=self", "env.map_name=5m_vs_6m"], "the other side has other units"),
-        (
-            [*SELF, "self_play.sampling=prioritized", "hardware=process", "hardware.n_workers=2"],
-            r"self_play\.sampling=prioritized counts the battles",
-        ),
-    ],
-)
-def test_self_play_is_refused_where_it_has_no_meaning(words, message, run):
-    with pytest.raises(UsageError, match=message):
-        made(run, *words)
-
-
 def test_an_opponent_learns_nothing_and_explores_nothing(opponent, run):
     trainer = made(run, f"env.opponent={opponent}")
     policy = trainer.rollout.opponents.policies["vdn-3m"]
@@ -206,38 +190,6 @@ def test_an_opponent_learns_nothing_and_explores_nothing(opponent, run):
     trainer.train()
     trainer.close()
     assert all((before[name] == each).all() for name, each in policy.agents.state_dict().items())
-
-
-DID = r"Did you mean "
-REFUSED = {
-    "env.map_name=8m": r"was trained on smac 3m, and this run is on smac 8m",
-    "env.map_name=5m_vs_6m": "3m, and this run is on smac 5m_vs_6m",
-    "env.obs_last_action=true": r"has obs_shape \(30,\), and the other",
-    "env.rules=smaclite": r"type env=smac env\.rules=sc2, or env",
-    "env.backend=sc2": r"type env\.backend=native, or env",
-    "env.opponents={closest:1}": "takes the place of env.opponent=",
-    "dataset.read=data": "play nothing",
-    "env.opponent=''": "An opponent has no name: expected a policy",
-    "test.opponent=''": "An opponent has no name",
-    "env.opponent=closets": r"unknown scripted policy 'closets': expected one of random, ",
-    "env.opponent=closst": rf"{DID}env\.opponent=closest\?$",
-    "test.opponent=focs": rf"{DID}test\.opponent=focus\?$",
-    "env.opponent=builtin env.opponents={closst:1,random:2,kiet:1}": rf"{DID}'env\.opponents="
-    r"\{closest: 1\.0, random: 2\.0, kite: 1\.0\}'\?$",
-    "env.opponent=builtin env.opponents=closest": r"Type env\.opponent=closest\.$",
-    "env.opponent=builtin env.opponents=closst": rf"{DID}env\.opponent=closest\?$",
-    "env.opponent=outputs/none": r"outputs/none: there is nothing at",
-    "env.opponent=builtin env.opponents={closest:0}": r"\{closest: 0\}: expected a mapping",
-    "env.opponent_epsilon=2": r"env\.opponent_epsilon=2: expected a number from 0 to 1",
-}
-"""What is typed beside an opponent that was trained on 3m, and what is said of it."""
-
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_opponents_are_refused_in_one_paragraph(words, opponent, run):
-    with pytest.raises((UsageError, CheckpointError), match=REFUSED[words]) as refused:
-        made(run, f"env.opponent={opponent}", *words.split())
-    assert "\n" not in str(refused.value)
 
 
 def test_two_opponents_of_one_name_are_refused(opponent, run):

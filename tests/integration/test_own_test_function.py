@@ -86,31 +86,6 @@ def test_an_empty_mapping_empties_what_free_form_nodes_hold(words, training, tes
         assert kwargs == [training, testing]
 
 
-REFUSED = [
-    (["+test.env.max_steps=3"], r"test\.env\.max_steps: .* has no such setting"),
-    (["+test.env.max_episode_steps=-3"], r"test\.env\.max_episode_steps=-3: expected a whole"),
-    (["+test.env._target_=os.system"], r"test\.env: tests play the same kind of environment"),
-    (
-        [f"test.function={HERE}.Constant"],
-        r"Type 'test\.function={_target_: tests\.\S+\.Constant, value: VALUE}'\.",
-    ),
-    *(
-        ([f"callbacks={own}"], r"Type for example 'callbacks=\[{_target_: mine\.Own}\]'")
-        for own in ("mine.Own", "[mine.Own]")
-    ),
-    (["test.function=no.such.thing"], r"test\.function: .*no\.such\.thing.* cannot be found"),
-    (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected a metric"),
-    (["env.frame_stack=0", "+test.env.max_episode_steps=9"], r"^env\.frame_stack=0"),  # once
-]
-
-
-@pytest.mark.parametrize(("overrides", "said"), REFUSED, ids=lambda x: x[0] if x else "")
-def test_bad_options_of_tests_are_refused(overrides, said):
-    with pytest.raises(UsageError, match=said) as caught:
-        settings_from([*CARTPOLE, *overrides])
-    assert len(str(caught.value).splitlines()) == 1
-
-
 def test_tests_cannot_look_different(tmp_path):
     with pytest.raises(UsageError, match=r"frame_stack is 4 in tests, 1 in training"):
         rltrain.make_trainer([*CARTPOLE, "+test.env.frame_stack=4"], run_dir=tmp_path)
@@ -138,12 +113,6 @@ def test_a_run_without_returns_in_its_tests_finishes(small):
     assert result.metrics["test/share"] == 1.0
     assert not (result.run_dir / "checkpoints/best").exists()
     assert "test/return_mean" in rltrain.evaluate(result.run_dir, episodes=2).metrics
-
-
-@pytest.mark.parametrize("name", ["math.sqrt", "json.dumps", "fractions.Fraction"])
-def test_what_cannot_be_called_as_a_test_is_refused_before_training(small, tmp_path, name):
-    with pytest.raises(UsageError, match=rf"test.function={name} cannot be called: expected a fun"):
-        rltrain.make_trainer([*small, f"test.function={name}"], run_dir=tmp_path)
 
 
 @pytest.mark.parametrize("said", [None, {}, [1], {1: 2.0}, {"a": "high"}])

@@ -8,13 +8,14 @@ import rltrain
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 from tests.conftest import CARTPOLE
+from tests.helpers import data_rows
 from tests.marks import each_once
 
+ROWS = [*data_rows("refused_presets.txt")]
+"""YAML in one line and what is said of it: of a preset, and below the header of a file of ours."""
 PRESETS = {
-    "list": (b"- a\n- b\n", "holds a list, no keys"),
-    "value": (b"much\n", "holds a value, no keys"),
+    **{text: (text.encode(), re.escape(said)) for kind, text, said in ROWS if kind == "a preset"},
     "UTF-16": ("total_env_steps: 5\n".encode("utf-16"), "is not UTF-8 text"),
-    "no YAML": (b"a: [1\n", "is not YAML"),
     "bomb": (
         b"a: &a [1,2,3,4,5,6,7,8,9]\n"
         + b"".join(b"%c: &%c [%s]\n" % (c, c, b"*%c," % (c - 1) * 9) for c in b"bcdefgh"),
@@ -25,42 +26,7 @@ PRESETS = {
         f"deep {mark}": (mark.encode() * 200_000, "is nested too deeply")
         for mark in ("[", "{", "- ", "? ")
     },
-    **{
-        f"no {tag}": (f"seed: !!{tag} ''".encode(), f"holds '', which is not of the type {tag}")
-        for tag in ("bool", "int")
-    },
     "large": (b"a: " + b"x" * (1 << 20), "is larger than 1 MB"),
-    "binary": (b"name: !!binary aGk=", "holds a value of the type binary"),
-    "no number": (b"seed: !!int x", "cannot be composed: invalid literal for int"),
-    **{
-        f"seed: {text}": (f"seed: {text}".encode(), f"holds {text}, for YAML another number")
-        for text in ("010", "1:30", "0x1F", "0b11", "1:30:00", "1_0:05")
-    },
-    "hydra": (b"hydra: {run: {dir: foo}}", "sets hydra, which takes effect only where it is typed"),
-    "cycle": (b"defaults: [mine]", "cannot be composed: a file is among its own defaults"),
-    **{
-        f"defaults: {text}": (
-            f"defaults: {text}\n".encode(),
-            "defaults that are not a list of choices",
-        )
-        for text in ("", "dqn", "{algo: dqn}", "[5]", "[[dqn]]", "[null]")
-    },
-    **{
-        text: (text.encode(), re.escape(f"below defaults, as '- override /{said}'"))
-        for text, said in {
-            "logger: [csv, tensorboard]": "logger: [csv, tensorboard]",
-            "logger: csv": "logger: [csv]",
-            "logger: []": "logger: []",
-            "logger:": "logger: []",
-            "buffer: prioritized": "buffer: prioritized",
-            "env: acrobot": "env: acrobot",
-            "algo: c51": "algo: c51",
-            "hardware: cpu": "hardware: cpu",
-            "tune: dqn": "tune: dqn",
-            "algo: {network: gru}": "algo/network: gru",
-            "algo: {optimizer: adam, batch_size: 3}": "algo/optimizer: adam",
-        }.items()
-    },
 }
 
 
@@ -73,9 +39,10 @@ def test_a_preset_that_is_none_is_refused(own_folder, name):
     assert len(str(refused.value)) < 900
 
 
-@each_once(
-    name=["no number", "cycle", "wrong", "no YAML"], question=["--help", "--cfg=job", "--cfg=all"]
-)
+BAD = ["seed: !!int x", "defaults: [mine]", "wrong", "a: [1"]
+
+
+@each_once(name=BAD, question=["--help", "--cfg=job", "--cfg=all"])
 def test_a_question_about_a_preset_that_is_refused_is_answered(own_folder, command, name, question):
     (own_folder / "own/experiment").mkdir(parents=True)
     text = PRESETS.get(name, (b"defaults: [override /algo: dqnn]",))[0]
@@ -84,33 +51,9 @@ def test_a_question_about_a_preset_that_is_refused_is_answered(own_folder, comma
         command(question, "--config-dir=own", "experiment=mine")
 
 
-FILES = {
-    "dotted key": (b"# @package _global_\ntest.interval: 5\n", "write test: {interval: …}"),
-    "dotted keys": (b"# @package _global_\nalgo: {loss.gamma: 0}\n", "algo: {loss: {gamma: …}}"),
-    "wrong option": (b"# @package _global_\ndefaults: [override /algo: dqnn]\n", r"mine\.yaml"),
-    **{
-        f"defaults {entry}": (
-            f"# @package _global_\ndefaults: [{entry}]\n".encode(),
-            re.escape(said),
-        )
-        for entry, said in {
-            "/algo: dqn": "write '- override /algo: dqn'",
-            "override algo: dqn": "write '- override /algo: dqn'",
-            "override /algo: dqnn": "write '- override /algo: dqn', not",
-            "override /logger: [csvv]": "write '- override /logger: [csv]', not",
-            "override /envs: cartpole": "write '- override /env: cartpole', not",
-        }.items()
-    },
-    **{
-        said: (f"# @package _global_\nalgo: {text}\n".encode(), re.escape(said))
-        for text, said in {
-            "{learning_rate: 1e-3}": "'algo.optimizer.lr'? Write algo: {optimizer: {lr: 0.001}}",
-            "{gamma: 0.9}": "'algo.loss.gamma'? Write algo: {loss: {gamma: 0.9}}",
-            "batch_size=128": "mine.yaml: 'algo' holds keys of its own: write 'batch_size: 128'",
-        }.items()
-    },
-    "byte order mark": (b"\xef\xbb\xbf# @package _global_\nseed: 5\n", r"mine\.yaml begins with a"),
-}
+HEADER = "# @package _global_\n"
+FILES = {text: (HEADER + text, re.escape(said)) for kind, text, said in ROWS if kind == "a file"}
+FILES |= {"byte order mark": (f"\ufeff{HEADER}seed: 5\n", r"mine\.yaml begins with a")}
 
 
 @pytest.mark.sampled(2)
@@ -119,7 +62,7 @@ FILES = {
 def test_a_wrong_file_is_named_with_what_to_write(own_folder, name, typed):
     text, said = FILES[name]
     (own_folder / "conf/experiment").mkdir(parents=True)
-    (own_folder / "conf/experiment/mine.yaml").write_bytes(text)
+    (own_folder / "conf/experiment/mine.yaml").write_text(text, encoding="utf-8")
     by_path = ["experiment=conf/experiment/mine.yaml"]
     words = {"file": by_path, "folder": ["hydra.searchpath=[conf]", "experiment=mine"]}[typed]
     if (name, typed) == ("byte order mark", "file"):
@@ -133,7 +76,7 @@ def test_files_of_a_folder_that_are_not_chosen_are_not_refused(own_folder, comma
     """Defect: one broken file blocked every command."""
     folder = own_folder / "conf/experiment"
     folder.mkdir(parents=True)
-    (folder / "broken.yaml").write_bytes(PRESETS["no YAML"][0])
+    (folder / "broken.yaml").write_text("a: [1")
     (folder / "gone.yaml").symlink_to("nowhere")
     (folder / "mine.yaml").write_text("# @package _global_\ndefaults: [broken]")
     (folder / "bare.yaml").write_text("defaults: [override /algo: dqn]")

@@ -175,19 +175,6 @@ def test_an_id_names_a_module_beside_the_user_and_checkpoints_need_trust(small, 
     assert rltrain.evaluate("run", episodes=1, trust=["teams_of_mine"]).metrics
 
 
-@pytest.mark.parametrize(
-    ("id", "said"),
-    [
-        ("no_such_module", "No module named 'no_such_module'. Expected an installed module"),
-        ("json:Nothing", "the module json has no class or function Nothing"),
-        ("json", "the module json has no parallel_env or env"),
-    ],
-)
-def test_an_id_that_makes_nothing_is_refused(make, id, said):
-    with pytest.raises(UsageError, match=f"env.id={id} cannot be created: {said}"):
-        make("env=pettingzoo", f"env.id={id}", env=None)
-
-
 IQL = [
     *("algo=iql", "env.reward=individual", "total_env_steps=300", "algo.learning_starts=100"),
     *("algo.batch_size=8", "test.episodes=1", "hardware.n_envs=2", "hardware.threads=1"),

@@ -19,8 +19,7 @@ DUEL = (
     *(*COMMON, "algo=vdn", *OWN, "env=pettingzoo", "env.id=tests.env.team.duel:Duel"),
     *("trust=[tests]", "total_env_steps=200", "test.interval=100"),
 )
-RED, BLUE, RANDOM = "env.team=red", "env.team=blue", "env.opponent=random"
-NEITHER = "neither in env.team=red nor in"
+RED, BLUE = "env.team=red", "env.team=blue"
 TAG = (*COMMON, "algo=vdn", *OWN, "env=mpe", "env.game=tag", "env.max_episode_steps=10")
 
 
@@ -94,34 +93,6 @@ def test_tests_are_played_against_the_opponent_of_training_where_none_is_built_i
     assert "test/win_rate/blue" in trainer.latest
     config = get_json(tmp_path / "run" / "config.json")
     assert config["test"]["opponent"] == str(blue)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["env.team=green", "env.opponent=random"], "duel has no agent green. Expected how names"),
-        (["env.team=[red_0,green_1]", "env.opponent=random"], "duel has no agent green_1"),
-        ([RED, "env.opponent_team=red", "env.opponent=random"], "share red_0, red_1"),
-        ([RED, "env.opponent_team=[blue_0]", RANDOM], f"blue_1 of duel are {NEITHER}"),
-        (["env.team=[red_0,red_1,blue_0,blue_1]", "env.opponent=random"], "has one side"),
-        ([RED], r"no policy of their own \(builtin\). Type env.opponent=random, self"),
-        (["env.opponent=random"], "need env.team, the agents that learn"),
-        (
-            [RED, "env.opponents={builtin:1,random:1}", "test.opponent=random"],
-            r"no policy of its own \(builtin\)",
-        ),
-        ([RED, "env.opponent=focus"], "have the scripted policy random only"),
-        (
-            [RED, "env.opponent=self", "+env.kwargs.blue=3"],
-            "both teams have as many agents, with the same observations",
-        ),
-        ([RED, "env.opponent=random", "test.opponent=self"], "it needs env.opponent=self"),
-    ],
-)
-def test_teams_that_do_not_fit_are_refused(words, message, tmp_path):
-    with pytest.raises(UsageError, match=message) as refused:
-        made(tmp_path / "run", *DUEL, *words)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_checkpoint_of_another_game_or_size_is_refused(blue, tmp_path):
