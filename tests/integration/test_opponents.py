@@ -96,6 +96,12 @@ def test_a_copy_that_was_changed_or_is_not_there_is_not_played_against(opponent,
 SELF = ("env.opponents={self:3,builtin:1}", "self_play.interval=80", "self_play.pool_size=2")
 
 
+@pytest.fixture(scope="module")
+def self_played(tmp_path_factory) -> Path:
+    """A run of self-play, made once."""
+    return trained(tmp_path_factory.mktemp("self") / "run", *SELF).run_dir
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("promise", "sampling"),
@@ -116,8 +122,8 @@ def test_self_play_is_the_same_again(promise, sampling, tmp_path):
     whole.trainer.close()
 
 
-def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(run):
-    result = trained(run, *SELF)
+def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(self_played, run):
+    shutil.copytree(self_played, run)
     pool = sorted(int(path.name) for path in (run / "pool").iterdir())
     assert len(pool) == 2
     assert 80 < pool[0] < pool[1] <= 210
@@ -127,23 +133,23 @@ def test_the_pool_of_self_play_lies_in_the_run_folder_and_can_be_played(run):
     with pytest.raises(UsageError, match=r"A resumed run keeps its self_play\.interval"):
         rltrain.resume(run, overrides={"self_play.interval": 7}, progress=False)
     snapshot = run / "pool" / str(pool[1])
-    assert "test/draw_rate" in played(snapshot, result.run_dir)
+    assert "test/draw_rate" in played(snapshot, run)
     shutil.rmtree(run / "pool")
     with pytest.raises(UsageError, match="there is no snapshot of the agents in"):
-        played(result.run_dir, "self")
+        played(run, "self")
 
 
-def test_a_broken_newest_snapshot_is_named_with_another_to_play(run):
+def test_a_broken_newest_snapshot_is_named_with_another_to_play(self_played, run):
     """Defect: nothing told that the one before could be played."""
-    run_dir = trained(run, *SELF).run_dir
-    first, last = sorted((run_dir / "pool").iterdir(), key=lambda path: int(path.name))
+    shutil.copytree(self_played, run)
+    first, last = sorted((run / "pool").iterdir(), key=lambda path: int(path.name))
     (last / "model.safetensors").write_bytes(b"")
     said = f"{last}/model.* is damaged.* Type test.opponent={first} instead"
     with pytest.raises(CheckpointError, match=said):
-        played(run_dir, "self")
+        played(run, "self")
     shutil.rmtree(first)
     with pytest.raises(CheckpointError, match=r"Type test\.opponent=builtin instead"):
-        played(run_dir, "self")
+        played(run, "self")
 
 
 @pytest.mark.sampled(3)

@@ -33,6 +33,7 @@ FOREIGN = {
     "numbers": {"1_mine/notes.txt": "mine", "onnx/1/policy.onnx": "mine"},
 }
 SHORT = "total_env_steps=40"
+SLOW = pytest.mark.slow
 COMMANDS = {
     "train": (["hydra.run.dir=place"], r"hydra\.run\.dir=|resume="),
     "train here": (["hydra.run.dir=."], r"hydra\.run\.dir=|resume="),
@@ -80,10 +81,10 @@ def test_a_trainer_made_by_hand_refuses_it_too(small, own_folder, kind):
         rltrain.make_trainer(small, run_dir="place").train()
 
 
-def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_folder):
-    command(*small, SHORT, "hydra.run.dir=run")
+def test_what_a_killed_run_left_before_it_began_is_taken(command, small, trained):
+    trained.rename("run")
     kept = {".hydra", "run.json", "train.log", "config.json"}
-    for path in (own_folder / "run").iterdir():
+    for path in Path("run").iterdir():
         if path.name not in kept:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     Path("run/config.json").rename("run/.config.json.123")
@@ -93,13 +94,12 @@ def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_fol
 
 
 @pytest.mark.parametrize(
-    "names", [[], [".run.json.123"], pytest.param([".hydra/config.yaml"], marks=pytest.mark.slow)]
+    "name", ["", ".run.json.123", pytest.param(".hydra/config.yaml", marks=SLOW)]
 )
-def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, names):
-    (own_folder / "run").mkdir()
-    for name in names:
-        (own_folder / "run" / name).parent.mkdir(exist_ok=True)
-        (own_folder / "run" / name).touch()
+def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, name):
+    path = own_folder / "run" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch() if name else path.mkdir()
     assert command(*small, SHORT, "hydra.run.dir=run") == 0
 
 
