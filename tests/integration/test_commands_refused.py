@@ -23,6 +23,7 @@ BASES = {
     "duel": DUEL,
     "two_step": ["env=two_step"],
     "two_step, from a run of QMIX on it": [*SMALL, "checkpoint={trained_once}"],
+    "two_step, in the folder of a run": [*SMALL, "hydra.run.dir={trained_once}"],
     "resume of a run of QMIX on two_step": ["resume={trained_once}"],
 }
 """Small commands; names in braces are fixtures."""

@@ -68,11 +68,21 @@ PQN = (
     *("algo=pqn", "env=cartpole", "algo.network.hidden_sizes=[8]", *EPSILON),
     *("algo.batch_size=16", "algo.steps_per_collect=8", "algo.updates_per_env_step=0.1"),
 )
+NORMALIZED = "algo.network.normalize_obs=true"
+NOT_IN_RANKS = {"ddp": Refused("normalize_obs=true keeps")}
+WINDOWS = ("buffer.sequence_length=4", "buffer.burn_in=3")
+CONV = ("algo/network=conv", "algo.network.filters=[[4,3,2]]")
+KEYS = ("algo/network=multi_input", CONV[1], "algo.network.vector_sizes=[4]")
 HPN = ("algo/network=hpn", "algo.network.hyper_dim=4")
 SEVERAL = (
     *("env.maps=[3m,4m_vs_3m]", "algo/network=attention", "algo.network.embed_dim=8"),
     "algo/mixer=entities",
 )
+OPPONENTS = (
+    *("env.opponents={builtin:1,closest:1,outputs/opponent:2}", "env.opponent_epsilon=0.3"),
+    "test.opponent=outputs/opponent",
+)
+SELF_PLAY = ("env.opponents={self:3,builtin:1}", "self_play.interval=100", "self_play.pool_size=2")
 MLP = ("algo/network=mlp", "algo.network.hidden_sizes=[8]")
 NOISE = {
     "workers": "every worker draws noise of its own (docs/scaling.md)",
@@ -121,6 +131,12 @@ def team(algo: str = "qmix", *words: str, **settings: Any) -> State:
     return State((*COMMON, f"algo={algo}", *base, *words), **settings, own=words)
 
 
+def battle(algo: str, *words: str, elsewhere: bool = False, **settings: Any) -> State:
+    """A method for teams in battles, on another map if its words say so."""
+    base = (word for word in BATTLE if not elsewhere or word != MAP)
+    return State((*COMMON, f"algo={algo}", *base, *words), **settings, own=words or (MAP,))
+
+
 def without_epsilon(state: State, *words: str) -> State:
     """Another exploration."""
     kept = (word for word in state.words if not word.startswith("algo.exploration"))
@@ -146,58 +162,29 @@ STATES: dict[str, State] = {
     "pqn": State(
         (*COMMON, *PQN), own=PQN, without={"disk": Refused(r"Type buffer=replay buffer\.storage")}
     ),
-    "drqn": recurrent("drqn", "buffer.sequence_length=4"),
-    "r2d2": recurrent("r2d2", "buffer.sequence_length=4", "buffer.burn_in=3"),
+    "drqn": recurrent("drqn", WINDOWS[0]),
+    "r2d2": recurrent("r2d2", *WINDOWS),
     # methods of teams
     **{name: team(name) for name in ("iql", "vdn", "qmix", "qatten", "qplex", "qplex_attention")},
     **{name: team(name) for name in ("qtran", "ow_qmix", "cw_qmix")},
     # networks
-    "normalize_obs": one(
-        "dqn",
-        "algo.network.normalize_obs=true",
-        without={"ddp": Refused("normalize_obs=true keeps")},
-    ),
-    "team normalize_obs": team(
-        "qmix",
-        "algo.network.normalize_obs=true",
-        without={"ddp": Refused("normalize_obs=true keeps")},
-    ),
+    "normalize_obs": one("dqn", NORMALIZED, without=dict(NOT_IN_RANKS)),
+    "team normalize_obs": team("qmix", NORMALIZED, without=dict(NOT_IN_RANKS)),
     "layer_norm, dueling": one("dqn", "algo.network.layer_norm=true", "algo.network.dueling=true"),
     "mlp of a team": State(
         (*COMMON, "algo=vdn", *(word for word in TEAM if "hidden_dim" not in word), *MLP), own=MLP
     ),
-    "gru": recurrent("drqn", "algo.network.layer_norm=true", "buffer.sequence_length=4"),
-    "lstm": recurrent(
-        "r2d2",
-        "algo/network=lstm",
-        *("buffer.sequence_length=4", "buffer.burn_in=3"),
-        without=dict(LAST_BITS),
-    ),
+    "gru": recurrent("drqn", "algo.network.layer_norm=true", WINDOWS[0]),
+    "lstm": recurrent("r2d2", "algo/network=lstm", *WINDOWS, without=dict(LAST_BITS)),
     "team lstm": team("qmix", "algo/network=lstm", without=dict(LAST_BITS)),
-    "several maps": State(
-        (*COMMON, "algo=qmix", *(w for w in BATTLE if w != MAP), *SEVERAL),
-        own=SEVERAL,
-        without=dict(LAST_BITS),
-    ),
-    "hpn": State((*COMMON, "algo=vdn", *BATTLE, *HPN), own=HPN),
+    "several maps": battle("qmix", *SEVERAL, elsewhere=True, without=dict(LAST_BITS)),
+    "hpn": battle("vdn", *HPN),
     "groups": team("qmix", "algo.network.groups=[[1],[0]]"),
-    "conv": one("dqn", "algo/network=conv", "algo.network.filters=[[4,3,2]]", env=Images),
-    "multi_input": one(
-        "dqn",
-        "algo/network=multi_input",
-        "algo.network.filters=[[4,3,2]]",
-        "algo.network.vector_sizes=[4]",
-        env=Keys,
-    ),
+    "conv": one("dqn", *CONV, env=Images),
+    "multi_input": one("dqn", *KEYS, env=Keys),
     # observations and agents
     "frame_stack": one("dqn", "env.frame_stack=3"),
-    "frame_stack of images": one(
-        "dqn",
-        "algo/network=conv",
-        "algo.network.filters=[[4,3,2]]",
-        "env.frame_stack=2",
-        env=Images,
-    ),
+    "frame_stack of images": one("dqn", *CONV, "env.frame_stack=2", env=Images),
     "own team": team("qmix", env=Team),
     "two teams": of_env(
         "vdn",
@@ -209,22 +196,9 @@ STATES: dict[str, State] = {
     "dead agents": team("qmix", env=Dying),
     "masks": team("qmix", env=Masked),
     "individual rewards": team("iql", "env.reward=individual", env=Team),
-    "battle": State((*COMMON, "algo=qmix", *BATTLE), own=(MAP,)),
-    "opponents": State(
-        (
-            *(*COMMON, "algo=qmix", *BATTLE, "env.opponent_epsilon=0.3"),
-            *(
-                "env.opponents={builtin:1,closest:1,outputs/opponent:2}",
-                "test.opponent=outputs/opponent",
-            ),
-        )
-    ),
-    "self_play": State(
-        (
-            *(*COMMON, "algo=qmix", *BATTLE, "env.opponents={self:3,builtin:1}"),
-            *("self_play.interval=100", "self_play.pool_size=2"),
-        )
-    ),
+    "battle": battle("qmix"),
+    "opponents": battle("qmix", *OPPONENTS),
+    "self_play": battle("qmix", *SELF_PLAY),
     # buffers
     "prioritized": one("dqn", "buffer=prioritized"),
     "td_error": one("dqn", "buffer=prioritized", "buffer.initial_priority=td_error"),
@@ -300,7 +274,7 @@ STATES: dict[str, State] = {
     "stag_hunt": of_env("qmix", "stag_hunt", "env.max_episode_steps=6"),
     "mpe": of_env("qmix", "mpe", "env.max_episode_steps=5"),
     "lbf": of_env("qmix", "lbf", "env.id=Foraging-5x5-2p-1f-v3", "env.max_episode_steps=5"),
-    "smacv2": State((*COMMON, "algo=qmix", *(w for w in BATTLE if w != MAP), "env=smacv2")),
+    "smacv2": battle("qmix", "env=smacv2", elsewhere=True),
 }
 
 ACTS_AS = {
