@@ -209,11 +209,11 @@ def forged(run_dir, without=None, **changes):
 
 
 def data_rows(name):
-    """The rows of a table in ``tests/data``: the section, and both sides of ``=>``."""
+    """The rows of a table in ``tests/data``: the section, and the sides of ``=>``."""
     text = Path(__file__).with_name("data").joinpath(name).read_text(encoding="utf-8")
     for part in text.split("\n[")[1:]:
         section, *lines = part.splitlines()
-        yield from ((section.rstrip("]"), *line.split(" => ")) for line in lines if line)
+        yield from ((section.removesuffix("]"), *line.split(" => ")) for line in lines if line)
 
 
 def json_lines(path):

@@ -19,7 +19,7 @@ from rltrain.api import settings_from
 from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import table
 from rltrain.errors import UsageError
-from tests.helpers import over, three_iterations, without
+from tests.helpers import data_rows, over, three_iterations, without
 
 GROUPS = (
     *("algo/distribution", "algo/exploration", "algo/loss", "algo/mixer", "algo/network"),
@@ -144,50 +144,6 @@ def test_parts_of_presets_can_be_exchanged(overrides, tmp_path):
 
 PARTS = re.compile(r"[{][^}]*[}]")
 PLAIN = ("test.n_envs=1", "hardware.n_envs=4", "hardware.kernels=torch", "hardware.threads=1")
-OF_TEAM = "algo=qmix env=smac env.map_name=3m buffer.capacity=2000"
-MAPS = "env=smac env.maps=[3m,8m] buffer.capacity=200"
-UNITS = f"algo=qmix algo/network=attention algo/mixer=entities {MAPS}"
-ALONE = "algo=dqn env=cartpole buffer.capacity=2000"
-ON_POLICY = "algo=pqn env=cartpole"
-SEVERAL = [
-    f"algo={algo} {MAPS}{network}"
-    for algo in ("qmix", "vdn", "iql", "qplex", "qtran", "ow_qmix", "qatten")
-    for network in ("", " algo/network=attention", " algo/network=hpn")
-]
-COMMANDS = [
-    *SEVERAL,
-    f"{UNITS} env.start_positions=3m",
-    f"{UNITS} env.obs_last_action=true",
-    f"{UNITS} env.obs_instead_of_state=true",
-    f"{UNITS} env.map_name=8m",
-    f"{OF_TEAM} env.map_weights=[1,2]",
-    f"{ALONE} stop.value=1",
-    f"{ALONE} test.record=html",
-    "algo=qmix env=smaclite env.rules=sc2 buffer.capacity=200",
-    f"{OF_TEAM} algo/loss=munchausen algo.loss.rescale=0.01",
-    f"{OF_TEAM} algo/distribution=categorical algo/loss=categorical",
-    f"{OF_TEAM} algo/loss=quantile algo/distribution=quantile",
-    f"{OF_TEAM} algo=qtran algo/mixer=independent",
-    f"{ALONE} buffer.folder=x buffer.storage=memory",
-    f"{ALONE} buffer=prioritized buffer.initial_priority=td_error algo/loss=munchausen",
-    f"{ALONE} buffer=prioritized_sequence buffer.initial_priority=td_error algo.loss.trace=0.5",
-    f"{ALONE} buffer=prioritized buffer.initial_priority=td_error algo.reward_norm=scale",
-    f"{OF_TEAM} buffer=prioritized buffer.initial_priority=td_error",
-    f"{ALONE} algo.loss.trace=0.5",
-    f"{OF_TEAM} buffer=replay buffer.agents=independent",
-    f"{ON_POLICY} algo.learning_starts=10",
-    f"{ON_POLICY} algo.batch_size=100000",
-    f"{ON_POLICY} algo.reward_norm=scale",
-    f"{ON_POLICY} hardware=process hardware.overlap=true",
-    f"{ALONE} algo.learning_starts=3000",
-    f"{ALONE} hardware=process hardware.n_workers=5",
-    f"{ALONE} hardware=process hardware.n_workers=60 hardware.n_envs=90",
-    f"{ALONE} hardware=process test.n_workers=2",
-    f"{ALONE} hardware=process dataset.write=data",
-    f"{ALONE} test.n_workers=3 test.n_envs=8 test.episodes=2",
-    f"{ALONE} test.n_workers=1 test.video_interval=10",
-    f"{OF_TEAM} env.opponent=self self_play.sampling=prioritized hardware=process",
-]
 ROWS = [
     re.escape(PARTS.sub("\0", row["why"])).replace("\0", ".*")
     for rows in table()["refused"].values()
@@ -215,10 +171,10 @@ def answers(text):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_refusal_says_to_type_is_not_refused_by_another_row(command, tmp_path):
+@pytest.mark.parametrize(("base", "line"), [*data_rows("refusals_followed.txt")])
+def test_what_a_refusal_says_to_type_is_not_refused_by_another_row(base, line, tmp_path):
     """Defect: algo=ow_qmix with env.maps was refused twice, for its mixer and for its critic."""
-    words = shlex.split(command)
+    words = over(base.split(), *line.split())
     text = refused(words, tmp_path / "a")
     assert [*answers(text)], text
     for first in [*answers(text)][:1]:
