@@ -166,7 +166,7 @@ def answers(text):
     said = re.search(r"\. Type (?:for example )?(.*)\.$", text)
     for each in re.split(r"[,;] (?:or )?(?:to keep the mixer )?|, with ", said[1] if said else ""):
         words = [word for word in shlex.split(each) if "=" in word]
-        if words and not re.search("[A-Z…]|in place of", each):
+        if words and not re.search("[A-Z…]|in place of|for it in", each):
             yield words
 
 
