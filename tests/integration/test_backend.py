@@ -10,9 +10,10 @@ from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
+from tests.helpers import without
 
 WORDS = [
-    *(w for w in SMALL if not w.startswith(("env=", "total_env_steps", "test."))),
+    *without(SMALL, "env=", "total_env_steps", "test."),
     *("env=smac", "total_env_steps=20", "test.episodes=1", "hydra.run.dir=run"),
 ]
 

@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,14 @@ from rltrain.config.catalog import SHIPPED
 from rltrain.config.combinations import table
 from rltrain.errors import UsageError
 from tests.helpers import data_rows, over, three_iterations, without
+from tests.pages import ROOT
 
 GROUPS = (
     *("algo/distribution", "algo/exploration", "algo/loss", "algo/mixer", "algo/network"),
     *("algo/optimizer", "buffer"),
 )
 ALGOS = [name for name in SHIPPED.options("algo") if name != "scripted"]
-REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"
+REFUSED = ROOT / "tests/data/exchanges.json"
 """The refused exchanges, each with what its message says to type instead."""
 OWN = "env._target_=tests.integration.own_parts"
 CONV = ("algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]")

@@ -10,7 +10,6 @@ import tarfile
 import tomllib
 import zipfile
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,8 @@ import rltrain
 from benchmarks.lowest import lowest
 from tests.helpers import python
 from tests.imports import imported
+from tests.pages import ROOT
 
-ROOT = Path(__file__).parents[2]
 REPOSITORY = {".ci", ".dockerignore", ".github", ".pre-commit-config.yaml", "Dockerfile", "outputs"}
 """What only the repository needs."""
 SMALL = ["env=two_step", "total_env_steps=100", "test.episodes=2", "logger.wandb.mode=disabled"]

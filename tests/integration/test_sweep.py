@@ -11,9 +11,8 @@ import pytest
 
 from rltrain.common.files import get_json
 from rltrain.errors import CheckpointError, UsageError
-from tests.helpers import foreign_modules, python
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import foreign_modules, python, without
+from tests.pages import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +57,25 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd
 
 
 @pytest.mark.slow
-def test_each_run_equals_the_single_run_of_the_same_overrides(command, small):
-    few = [*small, "total_env_steps=150"]
-    assert command("-m", *few, "seed=1,2", "hydra.sweep.dir=s") == 0
-    assert command(*few, "seed=2", "hydra.run.dir=alone") == 0
-    ours, alone = (get_json(Path(f"{r}/run.json")) for r in ("s/1_seed-2", "alone"))
+def test_each_run_equals_the_single_run_and_the_sweep_goes_on(command, small):
+    assert command("-m", *small, "seed=1,2", "hydra.sweep.dir=s") == 0
+    assert command(*small, "seed=2", "hydra.run.dir=alone") == 0
+    ours, alone = (get_json(Path(f"{run}/run.json")) for run in ("s/1_seed-2", "alone"))
     assert ours["final_test"] == alone["final_test"]
-    configs = [get_json(Path(f"{r}/config.json")) for r in ("s/1_seed-2", "alone")]
-    assert configs[0] == configs[1]
+    ours, alone = (get_json(Path(f"{run}/config.json")) for run in ("s/1_seed-2", "alone"))
+    assert ours == alone
+    assert command("resume=s") == 0
+    assert all(record["resumes"] == [] for record in records())
+    assert command("resume=s", "total_env_steps=400", "sweep.jobs=1") == 0
+    assert all(record["env_steps"] >= 400 for record in records())
+    assert command("resume=s", "total_env_steps=400") == 0
+    assert all(len(record["resumes"]) == 1 for record in records())
 
 
 @pytest.mark.slow
 def test_a_job_that_cannot_be_built_is_recorded_and_the_others_run(command, small, capfd):
     sweep = ["buffer.capacity=4,64", "total_env_steps=40", "hydra.sweep.dir=s"]
-    base = [word for word in small if not word.startswith("buffer.capacity")]
+    base = without(small, "buffer.capacity")
     for _ in range(2):  # the same command tries it again
         assert command("-m", *base, *sweep) == 2
         first, second = records()
@@ -99,17 +103,6 @@ def test_an_interrupted_job_is_resumed_by_the_same_command(command, small, capfd
         command("resume=s")
     assert command("resume=s", "callbacks=[]") == 0
     assert [record["status"] for record in records()] == ["finished"] * 2
-
-
-@pytest.mark.slow
-def test_a_finished_sweep_goes_on_to_more_env_steps(command, small, capfd):
-    assert command("-m", *small, "seed=1,2", "hydra.sweep.dir=s") == 0
-    assert command("resume=s") == 0
-    assert all(record["resumes"] == [] for record in records())
-    assert command("resume=s", "total_env_steps=400", "sweep.jobs=1") == 0
-    assert all(record["env_steps"] >= 400 for record in records())
-    assert command("resume=s", "total_env_steps=400") == 0
-    assert all(len(record["resumes"]) == 1 for record in records())
 
 
 @pytest.mark.slow
@@ -176,7 +169,7 @@ def test_other_launchers_run_and_continue_a_sweep(command, small, own_folder, mo
 @pytest.mark.slow
 def test_commands_of_several_machines_share_a_folder(command, small, own_folder, capfd):
     """As docs/sweeps.md divides a study: a sweep each, next to each other, and one report."""
-    few = [word for word in small if not word.startswith("algo=")]
+    few = without(small, "algo=")
     sweeps = [
         ["-m", *few, f"algo={algo}", "seed=1,2", f"hydra.sweep.dir={algo}", "sweep.jobs=1"]
         for algo in ("vdn", "iql")
