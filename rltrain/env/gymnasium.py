@@ -21,7 +21,7 @@ from rltrain.errors import Containment, EnvError, reason
 from rltrain.types import EnvSpec, Info
 
 if TYPE_CHECKING:
-    from rltrain.env.team.two_teams import Teams
+    from rltrain.env.team.team_names import Teams
 
 
 def adapted(env: object, options: EnvOptions = USUAL, teams: Teams | None = None) -> Env:

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
@@ -28,13 +28,11 @@ from rltrain.env.env_options import USUAL, EnvOptions
 from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, find_rules
 from rltrain.env.gymnasium import adapted, refuse_vector
 from rltrain.env.gymnasium_advice import advice, missing_packages
+from rltrain.env.team.team_names import Teams
 from rltrain.env.third_party import may_draw, render_modes
 from rltrain.env.vector import Env, SyncVectorEnv, require_separate
 from rltrain.errors import RltrainError, reason
 from rltrain.interfaces import VectorEnv
-
-if TYPE_CHECKING:
-    from rltrain.env.team.two_teams import Teams  # imports PettingZoo
 
 
 @flat_keywords
@@ -173,7 +171,7 @@ def from_class(
     record: bool,
     kwargs: Mapping[str, Any],
     options: EnvOptions,
-    teams: Any = None,
+    teams: Teams | None = None,
 ) -> VectorEnv:
     """``n_envs`` environments of a Gymnasium or PettingZoo class or factory, made with ``kwargs``.
     If it has a keyword ``training``, that is true for training and false for tests; ``render_mode``

@@ -18,7 +18,6 @@ from rltrain.config.overrides import jobs, leaves, parse, pick
 from rltrain.config.saved_config import apply
 from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
-from rltrain.mode import messages
 from rltrain.mode.messages.banner import banner, resource_plan
 from tests.marks import slow_except
 
@@ -77,20 +76,23 @@ def test_an_environment_of_ones_own_inherits_the_choice(tmp_path):
     assert chosen("env=pole", f"hydra.searchpath=[{tmp_path}]")[0] == "dqn"
 
 
-def test_configuration_and_banner_name_the_choice(command, capsys, tmp_path):
+def banner_text(*words):
+    settings, screen = settings_from([*words, *FEW]), io.StringIO()
+    trainer = rltrain.make_trainer([*words, *FEW], "run")
+    text = banner(settings, trainer, resource_plan(settings, trainer), None)
+    Console(width=200, file=screen).print(text)
+    trainer.close()
+    return screen.getvalue()
+
+
+def test_configuration_and_banner_name_the_choice(command, capsys):
     command("env=cartpole", "--cfg", "job")
     head = capsys.readouterr().out.splitlines()[:2]
     assert head[0].startswith("# algo=dqn ")
     assert head[1] == "# algo=dqn is chosen for this environment"
     command("algo=dqn", "env=cartpole", "--cfg", "job")
     assert "chosen for" not in capsys.readouterr().out
-    words = ["env=cartpole", *FEW]
-    trainer, screen = rltrain.make_trainer(words, tmp_path / "run"), io.StringIO()
-    settings = settings_from(words)
-    text = banner(settings, trainer, resource_plan(settings, trainer), None)
-    Console(width=200, file=screen).print(text)
-    trainer.close()
-    assert "algo         dqn (chosen for this environment)" in screen.getvalue()
+    assert "algo         dqn (chosen for this environment)" in banner_text("env=cartpole")
 
 
 def test_help_names_both():
@@ -126,10 +128,9 @@ def test_a_preset_of_ones_own_switches_them_off_unless_it_names_them(lines, name
 
 
 def test_the_banner_names_them_and_what_switches_them_off():
-    said = messages.banner.chosen(settings_from(ACROBOT))["settings"]
-    assert "tuned/dqn-acrobot" in said
-    assert "tuned=none" in said
-    assert "settings" not in messages.banner.chosen(settings_from([*ACROBOT, "tuned=none"]))
+    said = "settings     recommended, tuned/dqn-acrobot (off: tuned=none)"
+    assert said in banner_text(*ACROBOT)
+    assert "settings " not in banner_text(*ACROBOT, "tuned=none")
 
 
 @pytest.mark.usefixtures("hydra_files")

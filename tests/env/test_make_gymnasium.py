@@ -15,7 +15,7 @@ from rltrain.common.machine.install import install_extra
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.games.matrix import TwoStepGames
 from rltrain.env.make_gymnasium import from_class, gymnasium_env, in_lockstep
-from rltrain.env.team.two_teams import Teams
+from rltrain.env.team.team_names import Teams
 from rltrain.mode.messages.closing import can_be_drawn
 from tests.env.scripted import DEFAULTS, Drawn, Scripted, made
 

@@ -11,8 +11,7 @@ import torch
 import rltrain
 from benchmarks.speed import gpu
 from rltrain.kernels.cuda_graph import GraphedStep
-from rltrain.mode.sweep import turns
-from rltrain.mode.sweep.job import run_job
+from rltrain.mode.sweep import job
 from rltrain.types import Clock
 from tests.helpers import require_same
 
@@ -69,14 +68,14 @@ def test_a_run_is_the_same_again_and_after_a_resume(overrides, tmp_path):
 
 @pytest.mark.parametrize("overrides", RUNS)
 def test_runs_in_turns_are_those_that_are_alone(overrides, tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "TURN", 0.0)
+    monkeypatch.setattr(job, "TURN", 0.0)
     given = [*RUN, *overrides.split()]
     folders = [tmp_path / "1", tmp_path / "2"]
     begin = [
-        partial(run_job, 2, [*given, f"seed={folder.name}", f"hydra.run.dir={folder}"])
+        partial(job.run_job, 2, [*given, f"seed={folder.name}", f"hydra.run.dir={folder}"])
         for folder in folders
     ]
-    assert turns.run_in_turns([partial(run, turns.train_in_turns) for run in begin]) == 0
+    assert job.run_in_turns([partial(run, job.train_in_turns) for run in begin]) == 0
     rltrain.train([*given, "seed=2", f"hydra.run.dir={tmp_path / 'alone'}"], progress=False)
     assert weights_of(folders[1]) == weights_of(tmp_path / "alone")
 

@@ -23,7 +23,8 @@ from rltrain.env.env_options import EnvOptions, Names, Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display, in_lockstep
 from rltrain.env.team.make_pettingzoo import needs_opponent
-from rltrain.env.team.two_teams import Choose, FixedOpponents, Teams
+from rltrain.env.team.team_names import Choose, Teams
+from rltrain.env.team.two_teams import FixedOpponents
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.types import Drawing

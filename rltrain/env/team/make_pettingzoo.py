@@ -12,7 +12,7 @@ from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.install import NotInstalled, install_command, require_extra
 from rltrain.env.env_options import Names, TeamOptions
 from rltrain.env.make_gymnasium import from_class
-from rltrain.env.team.two_teams import Teams
+from rltrain.env.team.team_names import Teams
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 

@@ -6,7 +6,8 @@ from gymnasium import spaces
 
 from rltrain.env.env_options import EnvOptions, TeamOptions
 from rltrain.env.gymnasium import adapted
-from rltrain.env.team.two_teams import Teams, TwoTeamEnv
+from rltrain.env.team.team_names import Teams
+from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted, Stateful
 from tests.env.team.test_masks import Masked

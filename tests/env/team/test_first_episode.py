@@ -7,7 +7,7 @@ from pettingzoo.utils import BaseParallelWrapper, OrderEnforcingWrapper
 import rltrain
 from rltrain.env import check
 from rltrain.env.gymnasium import adapted
-from rltrain.env.team.two_teams import Teams
+from rltrain.env.team.team_names import Teams
 from tests.env.team.scripted import Scripted, Stateful, Turns
 
 

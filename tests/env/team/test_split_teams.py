@@ -5,7 +5,8 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.env_options import EnvOptions
-from rltrain.env.team.two_teams import Teams, TwoTeamEnv
+from rltrain.env.team.team_names import Teams
+from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
 from tests.env.team.scripted import Scripted
 
