@@ -43,6 +43,13 @@ def without_nan(value: object) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def copied(value: object) -> Any:
+    """A copy of nested dicts and lists of plain values."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
+
+
 def flat(tree: object, separator: str = ".", prefix: str = "") -> JsonObject:
     """The values of a nested mapping by their paths; empty mappings have none."""
     if not isinstance(tree, Mapping):

@@ -253,7 +253,7 @@ class Catalog:
         """Hydra's own part before it knows a job, which no choice changes: composed alone."""
         from hydra.core.default_element import GroupDefault
         from hydra.types import RunMode
-        from omegaconf import open_dict
+        from omegaconf import OmegaConf, open_dict
 
         file = self.loader.repository.load_config("config")
         groups = [each for each in file.defaults_list if isinstance(each, GroupDefault)]
@@ -262,7 +262,16 @@ class Catalog:
         with open_dict(config):
             config.merge_with({"hydra": file.config.hydra})
         config.hydra.job.config_name = "config"
+        config.hydra.runtime.choices = {}
+        OmegaConf.set_struct(config.hydra.runtime.choices, False)  # each job has its own
         return config
+
+    @cached_property
+    def hydra_tree(self) -> Any:
+        """The same in plain containers."""
+        from omegaconf import OmegaConf
+
+        return OmegaConf.to_container(self.hydra, enum_to_str=True)
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:

@@ -8,7 +8,6 @@ key. What only some commands need is in other files: ``exchange.py`` (exchanged 
 
 from __future__ import annotations
 
-import copy
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +18,12 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltrain.common.files import absolute_path, refuse_special
+from rltrain.common.json_text import copied
 from rltrain.config.catalog import SEVERAL, SHIPPED, WHOLE_GROUPS, Catalog, MutableTree, Tree
 from rltrain.config.overrides import (
     flat_keys,
@@ -41,6 +41,7 @@ from rltrain.config.overrides import (
 )
 from rltrain.config.schema import Settings
 from rltrain.config.user_yaml import own_catalog
+from rltrain.config.yaml_files import as_yaml
 from rltrain.errors import UsageError
 
 MOST_TRIED = 100  # jobs of a suggested sweep
@@ -69,15 +70,15 @@ class Composition:
     env_chose_algo: bool = False
 
     @property
-    def hydra(self) -> DictConfig:
-        """Hydra's own part for a run of these overrides, built again."""
-        config = copy.deepcopy(self.catalog.hydra)
+    def hydra(self) -> MutableTree:
+        """Hydra's own part for a run of these overrides."""
+        tree: MutableTree = copied(self.catalog.hydra_tree)
         lines = {str(o.input_line): sets_hydra(o) for o in parse(self.overrides)}
-        config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
-        config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]
-        config.hydra.job.override_dirname = ""
-        config.hydra.runtime.choices = dict(self.choices)
-        return config
+        put(tree, "hydra.overrides.hydra", [line for line, of_hydra in lines.items() if of_hydra])
+        put(tree, "hydra.overrides.task", [line for line, hydra in lines.items() if not hydra])
+        put(tree, "hydra.job.override_dirname", "")
+        put(tree, "hydra.runtime.choices", dict(self.choices))
+        return tree
 
     @property
     def plain(self) -> MutableTree:
@@ -92,9 +93,10 @@ class Composition:
         """
         text = str(tree)
         if "${" not in text and "???" not in text:
-            return copy.deepcopy(dict(tree))
+            return copied(dict(tree))
         if "${hydra:" in text:
-            HydraConfig.instance().set_config(copy.deepcopy(self.hydra))  # it locks what it gets
+            own: Any = OmegaConf.merge(self.catalog.hydra, self.hydra)
+            HydraConfig.instance().set_config(own)
         try:
             config = OmegaConf.create(dict(tree))
             out: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -137,12 +139,13 @@ class Composition:
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """Return the files that Hydra writes into ``.hydra/``: texts by name."""
-        config = self.hydra
-        config.hydra.run.dir = config.hydra.runtime.output_dir = str(run_dir)
+        hydra = self.hydra
+        put(hydra, "hydra.run.dir", str(run_dir))
+        put(hydra, "hydra.runtime.output_dir", str(run_dir))
         return {
-            "config.yaml": OmegaConf.to_yaml(OmegaConf.create(self.tree)),
-            "hydra.yaml": OmegaConf.to_yaml(config),
-            "overrides.yaml": OmegaConf.to_yaml(config.hydra.overrides.task),
+            "config.yaml": as_yaml(self.tree),
+            "hydra.yaml": as_yaml(hydra),
+            "overrides.yaml": as_yaml(pick(hydra, "hydra.overrides.task")),
         }
 
 
@@ -183,9 +186,9 @@ def compose_checked(overrides: Sequence[str], catalog: Catalog | None = None) ->
             here = {"mode", *catalog.groups}.difference(chosen.wrong)
             right = [o for o in parsed if o.key_or_group in here]
             tries = not_tried if is_tried else partial(refusal, catalog, right)
-            refuse_wrong(values, copy.deepcopy(chosen.tree), chosen.wrong, custom, catalog, tries)
+            refuse_wrong(values, copied(chosen.tree), chosen.wrong, custom, catalog, tries)
         untyped = with_targets(chosen.tree, custom) if custom else chosen.tree
-        tree = copy.deepcopy(untyped)
+        tree = copied(untyped)
         for o in values:
             if not sets_hydra(o):
                 set_value(tree, o)
@@ -271,7 +274,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
     others = [str(o.input_line) for o in parsed if not sets_hydra(o)]
     tree, choices, changed = load_config(file, others, learns=True)
     require_typed(tree)
-    saved, untyped = read_config(file), copy.deepcopy(tree)
+    saved, untyped = read_config(file), copied(tree)
     for key in changed:
         put(untyped, key, pick(saved, key))
     return Composition({**tree, "config": str(path)}, choices, untyped, tuple(overrides))

@@ -8,10 +8,10 @@ are chosen together.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence, Set
 
+from rltrain.common.json_text import copied
 from rltrain.config.catalog import (
     MAPPING_KEYS,
     ONE_OF,
@@ -104,7 +104,7 @@ def fitting_values(catalog: Catalog, overrides: Sequence[str]) -> tuple[MutableT
     chosen = stacked(layer.tree for layer in files if not sets_values(layer))
     trees, remarks = [], []
     for layer in files:
-        tree = copy.deepcopy(dict(layer.tree))
+        tree = copied(dict(layer.tree))
         if sets_values(layer) and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
             before, choices = catalog.layers(*alone(layer.file))
             written_for = stacked(each.tree for each in before if not sets_values(each))

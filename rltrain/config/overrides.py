@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
+from rltrain.common.json_text import copied
 from rltrain.common.machine.places import require_possible
 from rltrain.config.catalog import FREE_FORM, SHIPPED, MutableTree, Tree
 from rltrain.config.command_line import MOST_JOBS, NO_TEXT, STRANGE, intended, literal, shell_word
@@ -254,7 +254,7 @@ def typed_leaves(overrides: Sequence[Override]) -> Leaves:
 
 def with_targets(tree: Tree, custom: Mapping[str, str]) -> MutableTree:
     """A tree in which every part with another ``_target_`` than before has no keywords yet."""
-    out = copy.deepcopy(dict(tree))
+    out = copied(dict(tree))
     for path, target in custom.items():
         node = pick(out, path)
         if isinstance(node, dict) and node.get("_target_", target) != target:
@@ -278,6 +278,8 @@ def set_value(tree: MutableTree, o: Override) -> None:
 
 def contained(value: object) -> Any:
     """A typed value in plain containers, interpolations as they stand."""
+    if isinstance(value, (int, float)) or (isinstance(value, str) and "$" not in value):
+        return value  # OmegaConf takes longer
     held: Any = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
     return held["value"]
 

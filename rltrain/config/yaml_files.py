@@ -90,6 +90,16 @@ def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
     return out
 
 
+def as_yaml(tree: object) -> str:
+    """Plain containers as OmegaConf writes them, with the compiled emitter where there is one."""
+    from omegaconf._utils import get_omega_conf_dumper
+
+    emitter = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    represented = {"yaml_representers": get_omega_conf_dumper().yaml_representers}
+    dumper: Any = type("Dumper", (emitter,), {**represented, "ignore_aliases": lambda *_: True})
+    return str(yaml.dump(tree, None, dumper, allow_unicode=True, sort_keys=False))
+
+
 def is_file(value: object) -> bool:
     """Whether the value of ``experiment`` is a file rather than a name."""
     return isinstance(value, str) and value.endswith((".yaml", ".yml"))
