@@ -25,7 +25,7 @@ def require_registered(id: str) -> None:
     Raises:
         ValueError: states what to type instead.
     """
-    if id not in registered_ids():
+    if id not in gymnasium.registry and id not in registered_ids():
         error = gymnasium.error.UnregisteredEnv()
         raise ValueError(f"env.id={id:.200} cannot be created: {advice(id, error)}")
 
