@@ -92,9 +92,9 @@ def folders(tmp_path_factory):
 
 
 def leave_out_what_takes_time(patch):
+    import torch
     from hydra._internal import defaults_list
 
-    from rltrain.config.compose import Composition
     from rltrain.mode import run_folder
 
     # No test can cut the power, the only fault that fsync protects from; it costs a third of a
@@ -123,14 +123,10 @@ def leave_out_what_takes_time(patch):
     more = ["tests.hardware.process.preloaded"]
     patch.setattr(forkserver, "set_forkserver_preload", lambda names: preload([*names, *more]))
 
-    # Hydra's own files take a fifth of a small run's time; runs leave empty ones.
-    files = Composition.files
-
-    @functools.wraps(files)
-    def empty(composition, run_dir):
-        return dict.fromkeys(("config.yaml", "hydra.yaml", "overrides.yaml"), "")
-
-    patch.setattr(Composition, "files", empty)
+    # Without a GPU, PyTorch keeps each seed for the first one, and the stack of who set it.
+    if not torch.cuda.is_available():
+        for device in (torch.cuda, torch.xpu, torch.mtia):
+            patch.setattr(device, "manual_seed_all", lambda seed: None)
 
     # Runs leave an empty learning_curve.png, also those of fixtures; test_curve.py draws it.
     path = "rltrain.logger.curve.draw"
@@ -159,14 +155,6 @@ def tmp_path(folders):
 def own_folder(tmp_path):
     """The current folder."""
     return tmp_path
-
-
-@pytest.fixture
-def hydra_files(monkeypatch):
-    """Runs leave Hydra's files whole."""
-    from rltrain.config.compose import Composition
-
-    monkeypatch.setattr(Composition, "files", Composition.files.__wrapped__)
 
 
 @pytest.fixture

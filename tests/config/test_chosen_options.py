@@ -133,7 +133,6 @@ def test_the_banner_names_them_and_what_switches_them_off():
     assert "settings " not in banner_text(*ACROBOT, "tuned=none")
 
 
-@pytest.mark.usefixtures("hydra_files")
 def test_auto_stays_what_was_typed(tmp_path):
     """Defect: jobs and ``.hydra/overrides.yaml`` had ``tuned=$\\{algo\\}-$\\{env\\}`` instead."""
     assert jobs(parse(["tuned=auto,none"])) == [["tuned=auto"], ["tuned=none"]]

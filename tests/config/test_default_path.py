@@ -57,7 +57,6 @@ def test_a_local_run_imports_no_workers_cluster_or_ranks(tmp_path):
     assert imported(code, *names, "ray", "torch.distributed.run") == []
 
 
-@pytest.mark.usefixtures("hydra_files")
 def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):
     composed = []
 

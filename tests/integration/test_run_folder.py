@@ -104,7 +104,6 @@ def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
         rltrain.make_trainer(overrides)
 
 
-@pytest.mark.usefixtures("hydra_files")
 def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
     """Messages from before there was a folder are in its log."""
     built, build = [], train_mode.build_trainer
@@ -212,7 +211,6 @@ def files_with_secrets(folder):
     return [p for p, text in texts.items() if any(s.encode() in text for s in SECRETS.values())]
 
 
-@pytest.mark.usefixtures("hydra_files")
 def test_no_file_of_a_run_holds_a_secret(command, small, own_folder, monkeypatch):
     for name, secret in SECRETS.items():
         monkeypatch.setenv(name, secret)
