@@ -52,6 +52,11 @@ class Screen(RichConsole):
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """What a quiet console would drop is not rendered either."""
+        if not self.quiet:
+            super().print(*objects, **options)
+
     def lines(self, *texts: str) -> None:
         """Print each text as a line of its own, however long."""
         for text in texts:
