@@ -301,6 +301,8 @@ def seen_again() -> bool:
 
 def undecorated(value: object) -> object:
     """The function of a property or of a class method; anything else itself."""
+    if type(value) is FunctionType and not vars(value):  # most are
+        return value
     for attribute in ("fget", "func", "__func__"):
         value = getattr(value, attribute, value)
     return value

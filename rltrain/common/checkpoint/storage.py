@@ -275,6 +275,8 @@ def _walk(node: object, path: str, arrays: dict[str, np.ndarray | Pieces], room:
         raise TypeError(
             f"{path:.80}…: more than {NESTED} levels of dicts and lists cannot be saved"
         )
+    if node is None or isinstance(node, (bool, int, str)):  # most are
+        return node
     if isinstance(node, Mapping):
         plain = all(isinstance(k, str) for k in node) and PLACEHOLDERS.isdisjoint(node)
         room -= 1 if plain else 3
@@ -300,7 +302,7 @@ def _walk(node: object, path: str, arrays: dict[str, np.ndarray | Pieces], room:
         node = node.item()
     if isinstance(node, float) and not math.isfinite(node):
         return {FLOAT: repr(float(node))}
-    if node is None or isinstance(node, (bool, int, float, str)):
+    if isinstance(node, (bool, int, float, str)):  # also of NumPy's
         return node
     raise TypeError(f"{path and f'{path}: '}{type(node).__name__} cannot be saved")
 
