@@ -23,13 +23,10 @@ from rltrain.mode.messages.card import card
 from rltrain.trainer import Trainer
 
 
-def closing_text(facts: JsonObject, trainer: Trainer, trust: str | None) -> str:
-    """The result, where the curve is, and one command each to watch, to evaluate and to continue,
-    with the package that a loaded run must ``trust``.
-    """
+def closing_text(facts: JsonObject, trainer: Trainer, commands: Sequence[str]) -> str:
+    """The result, where the curve is, and the next commands."""
     curve = trainer.run_dir / "learning_curve.png"
-    next_lines = [shown(curve)] if curve.exists() else []
-    next_lines += next_commands(facts, trainer, trust)
+    next_lines = [*([shown(curve)] if curve.exists() else []), *commands]
     return "\n".join([*result(facts, trainer), *(f"  {line}" for line in next_lines)])
 
 
@@ -91,7 +88,9 @@ def kept_text(checkpoints: Path, env_steps: int) -> str:
 
 
 def next_commands(facts: JsonObject, trainer: Trainer, trust: str | None) -> list[str]:
-    """List the commands that can be typed next: to watch, to evaluate, to continue."""
+    """List the commands that can be typed next: to watch, to evaluate, to continue. Each has the
+    package that a loaded run must ``trust``.
+    """
     run_dir, path = trainer.run_dir, shown(trainer.run_dir)
     checkpoints = run_dir / "checkpoints"
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
@@ -164,12 +163,13 @@ def resume_command(
 def conclusion(settings: Settings, trainer: Trainer, facts: JsonObject, job: JobName | None) -> str:
     """The last text about a run; a finished one gets its ``README.md``."""
     run_dir, trust = trainer.run_dir, to_trust(settings.plain)
+    commands = next_commands(facts, trainer, trust)
     if facts["status"] == "finished":
-        text = card(run_dir, settings, facts, next_commands(facts, trainer, trust), trust)
+        text = card(run_dir, settings, facts, commands, trust)
         with trainer.disk.attempt("README.md"):
             put_text(run_dir / "README.md", text)
     if job is None:
-        return closing_text(facts, trainer, trust)
+        return closing_text(facts, trainer, commands)
     return f"[{job.name}] " + one_line(result(facts, trainer))
 
 

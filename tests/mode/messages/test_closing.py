@@ -10,7 +10,7 @@ from rltrain.common import checkpoint
 from rltrain.common.failures import Disk
 from rltrain.logger.loggers import Loggers
 from rltrain.mode.messages import closing
-from rltrain.mode.messages.closing import closing_text, kept_text, one_line, result
+from rltrain.mode.messages.closing import closing_text, kept_text, next_commands, one_line, result
 from rltrain.mode.run_folder import Record
 from rltrain.types import Clock
 
@@ -41,11 +41,15 @@ def logged(folder):
     (folder / "run/train.log").touch()
 
 
+def ended(facts, trainer, trust):
+    return closing_text(facts, trainer, next_commands(facts, trainer, trust))
+
+
 def test_a_finished_run_ends_in_five_lines(trainer, own_folder):
     saved(own_folder / "run", full=[300], best=200)
     (own_folder / "run/learning_curve.png").touch()
     (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
-    assert closing_text(FACTS, trainer, "mine").splitlines() == [
+    assert ended(FACTS, trainer, "mine").splitlines() == [
         "Finished at 300 env steps after 75 s. Last test: win rate 25% [7%, 59%], return 7.00. "
         "Best test, at 200 (load_step=best): return 8.00.",
         "  run/learning_curve.png",
@@ -67,15 +71,15 @@ def test_the_result_of_a_test_has_the_interval_that_mode_evaluate_prints():
 def test_what_cannot_be_drawn_is_not_watched(trainer, own_folder):
     saved(own_folder / "run", full=[300])
     trainer.test_rollout.env.frames_per_second = None
-    assert "mode=watch" not in closing_text(FACTS, trainer, None)
+    assert "mode=watch" not in ended(FACTS, trainer, None)
     game = SimpleNamespace(metadata={"render_modes": ["rgb_array"]})
     trainer.test_rollout.env.envs = [SimpleNamespace(env=game)]
-    assert "mode=watch" in closing_text(FACTS, trainer, None)
+    assert "mode=watch" in ended(FACTS, trainer, None)
 
 
 def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
     saved(own_folder / "run", full=[300])
-    overrides = closing_text(FACTS, trainer, "__main__")
+    overrides = ended(FACTS, trainer, "__main__")
     assert overrides.splitlines()[-2:] == [
         "  rltrain.evaluate('run', env=YOUR_CLASS)",
         "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
@@ -94,7 +98,7 @@ def test_several_processes_continue_as_many(trainer, own_folder, monkeypatch, tr
     saved(own_folder / "run", full=[300])
     trainer.about["config"]["hardware"]["rank_timeout"] = 60
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
+    assert ended(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
 
 
 WITHOUT = "overrides=['stop.metric=null', 'stop.value=null']"
@@ -112,7 +116,7 @@ def test_a_run_that_a_metric_ended_continues_without_it(trainer, own_folder, tru
     saved(own_folder / "run", full=[200])
     trainer.clock, trainer.stopping = Clock(200), "test/win_rate reached 1"
     trainer.about["config"]["stop"]["metric"] = "test/win_rate"
-    assert closing_text(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
+    assert ended(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
 
 
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
@@ -129,7 +133,7 @@ def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
 def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     saved(own_folder / "run", full=[300])
     checkpoint.name_pointer(own_folder / "run/checkpoints", "best", 300)
-    text = closing_text({**FACTS, "best_test": LAST}, trainer, None)
+    text = ended({**FACTS, "best_test": LAST}, trainer, None)
     assert "return 7.00, the best." in text
     assert text.count("mode=evaluate") == 1
 
@@ -169,7 +173,7 @@ def test_the_best_of_the_last_line_is_that_of_the_tests(trainer, returns, best, 
 
 def test_without_a_full_checkpoint_the_best_weights_are_evaluated(trainer, own_folder):
     saved(own_folder / "run", best=200)
-    assert closing_text(FACTS | {"status": "interrupted"}, trainer, None).splitlines()[1:] == [
+    assert ended(FACTS | {"status": "interrupted"}, trainer, None).splitlines()[1:] == [
         "  rltrain mode=watch checkpoint=run/checkpoints/best",
         "  rltrain mode=evaluate checkpoint=run/checkpoints/best",
     ]
