@@ -2,9 +2,11 @@
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from rltrain.config.catalog import SHIPPED, Catalog
 from rltrain.config.compose import compose_checked
+from rltrain.config.yaml_files import as_yaml
 from tests.imports import imported
 
 CHOICES = [
@@ -78,3 +80,15 @@ def test_catalog_and_suggestions_need_neither_hydra_nor_torch():
         "s.for_key('lr', '1', {}, SHIPPED)"
     )
     assert imported(code, "torch", "hydra", "numba", "pydantic") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("on", "null", "~", "1e-3", "08", "1_000", "1:30", "a: b", "- y", "# z", "${a}", "???"),
+        *("", " a ", "'\"", "a\nb\n", "\t", "ä😀", "a\x85  b", "x " * 90, "x  " * 90),
+    ],
+)
+def test_a_text_is_read_from_yaml_as_it_was_written(text):
+    tree = {"a": 1.0, text: [text, {"b": text}, None, True, 1e-5, [], {}]}
+    assert OmegaConf.to_container(OmegaConf.create(as_yaml(tree))) == tree
