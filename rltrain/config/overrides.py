@@ -44,6 +44,8 @@ TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 """Keys that choose a command and its files. Of other keys the last value counts."""
 ENTRY = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)""")
 """An entry of a list of paths: in quotes, which are doubled inside of it, or without."""
+PARSERS = {shuffles: OverridesParser(create_functions()) for shuffles in (False, True)}
+del PARSERS[False].functions.definitions["shuffle"]  # its order would be new at every reading
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
 
@@ -103,11 +105,8 @@ def parse(overrides: Sequence[str]) -> list[Override]:
 @lru_cache(maxsize=1024)
 def parse_one(text: str, *, shuffles: bool = False) -> Override | None:
     """One override in Hydra's grammar; None for a text that does not follow it."""
-    functions = create_functions()
-    if not shuffles:  # the order would be another one at every reading
-        del functions.definitions["shuffle"]
     try:
-        return OverridesParser(functions).parse_override(quoted(text))
+        return PARSERS[shuffles].parse_override(quoted(text))
     except (HydraException, ValueError, RecursionError):  # thousands of digits or brackets
         return None
 
