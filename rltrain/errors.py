@@ -300,17 +300,18 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 
     The same except for case and separators, else those one edit away, else those that look alike.
     """
-    names = list(known)
-    same = [k for k in names if normal(k) == normal(name)]
-    near = [k for k in names if min(len(k), len(name)) > 1 and one_edit(k.lower(), name.lower())]
+    names, typed, plain = list(known), name.lower(), normal(name)
+    same = [k for k in names if normal(k) == plain]
+    near = [k for k in names if min(len(k), len(name)) > 1 and one_edit(k.lower(), typed)]
     lower: dict[str, str] = {k.lower(): k for k in reversed(names)}
-    alike = difflib.get_close_matches(name.lower(), list(lower), n=n, cutoff=0.6)
+    alike = difflib.get_close_matches(typed, list(lower), n=n, cutoff=0.6)
     return (same or near or [lower[k] for k in alike])[:n]
 
 
 def held(name: str, known: Iterable[str]) -> list[str]:
     """The longest known name inside of ``name``, if any is: pong of PongNoFrameskip-v4."""
-    return sorted((k for k in known if len(k) > 3 and normal(k) in normal(name)), key=len)[-1:]
+    plain = normal(name)
+    return sorted((k for k in known if len(k) > 3 and normal(k) in plain), key=len)[-1:]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
