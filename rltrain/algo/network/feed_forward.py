@@ -70,7 +70,6 @@ class FeedForward(Agents):
     """
 
     hidden_dim = 0
-    uses_last_action = draws_noise = False
 
     def __init__(
         self,
@@ -84,13 +83,21 @@ class FeedForward(Agents):
         super().__init__()
         self.input, self.torso, self.rest, self.head = embed, torso, rest, head
         self.distribution = distribution
-        self.uses_last_action = embed.last_action or (rest is not None and rest.last_action)
-        self.draws_noise = head.noisy or distribution.implicit
 
     @property
     def obs_norm(self) -> RunningNorm | None:
         """The running observation statistics, if it normalizes."""
         return self.input.norm
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether values of the same observation vary in training mode."""
+        return self.head.noisy or self.distribution.implicit
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return self.input.last_action or (self.rest is not None and self.rest.last_action)
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of the steps from ``start`` to ``stop``, independently."""

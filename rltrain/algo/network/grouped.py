@@ -28,8 +28,6 @@ class GroupedAgents(Agents):
         ValueError: an agent is in no group or several, or the networks normalize observations.
     """
 
-    uses_last_action = draws_noise = False
-
     def __init__(
         self,
         *,
@@ -58,8 +56,6 @@ class GroupedAgents(Agents):
             self.register_buffer(f"_members{number}", torch.tensor(group), persistent=False)
         self.register_buffer("_inverse", torch.tensor(order).argsort(), persistent=False)
         self.hidden_dim = self._agents()[0].hidden_dim
-        self.uses_last_action = any(network.uses_last_action for network in self._agents())
-        self.draws_noise = any(network.draws_noise for network in self._agents())
 
     @property
     def members(self) -> list[Tensor]:
@@ -68,6 +64,16 @@ class GroupedAgents(Agents):
 
     def _agents(self) -> list[Agents]:
         return cast(list[Agents], list(self.networks))
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return any(network.uses_last_action for network in self._agents())
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether values of the same observation vary in training mode."""
+        return any(network.draws_noise for network in self._agents())
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows, group by group."""

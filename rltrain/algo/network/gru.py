@@ -31,7 +31,6 @@ class GRUAgents(Agents):
     """
 
     cell: type[Any] = PackedGRU
-    uses_last_action = draws_noise = False
 
     def __init__(
         self,
@@ -54,7 +53,6 @@ class GRUAgents(Agents):
         self.rnn = self.cell(hidden_dim, hidden_dim)
         self.norm = nn.LayerNorm(hidden_dim) if layer_norm else None
         self.distribution = Scalar() if distribution is None else distribution
-        self.uses_last_action, self.draws_noise = last_action, self.distribution.implicit
         self.head: Head | None = None
         if self.distribution.scalar:
             self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
@@ -70,6 +68,16 @@ class GRUAgents(Agents):
     def obs_norm(self) -> RunningNorm | None:
         """The running observation statistics, if it normalizes."""
         return self.input.norm
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether values of the same observation vary in training mode."""
+        return self.distribution.implicit
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return self.input.last_action
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows, starting from ``batch.hidden`` or zeros; later steps need
