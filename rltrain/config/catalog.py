@@ -266,13 +266,6 @@ class Catalog:
         OmegaConf.set_struct(config.hydra.runtime.choices, False)  # each job has its own
         return config
 
-    @cached_property
-    def hydra_tree(self) -> Any:
-        """The same in plain containers."""
-        from omegaconf import OmegaConf
-
-        return OmegaConf.to_container(self.hydra, enum_to_str=True)
-
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
         """The files that ``group=option`` overrides compose, in order, and every group's option.

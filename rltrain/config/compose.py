@@ -72,13 +72,13 @@ class Composition:
     @property
     def hydra(self) -> MutableTree:
         """Hydra's own part for a run of these overrides."""
-        tree: MutableTree = copied(self.catalog.hydra_tree)
+        tree: Any = OmegaConf.to_container(self.catalog.hydra, enum_to_str=True)
         lines = {str(o.input_line): sets_hydra(o) for o in parse(self.overrides)}
         put(tree, "hydra.overrides.hydra", [line for line, of_hydra in lines.items() if of_hydra])
         put(tree, "hydra.overrides.task", [line for line, hydra in lines.items() if not hydra])
         put(tree, "hydra.job.override_dirname", "")
         put(tree, "hydra.runtime.choices", dict(self.choices))
-        return tree
+        return dict(tree)
 
     @property
     def plain(self) -> MutableTree:
