@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
 
 from rltrain.common.checkpoint.opponent_files import BUILTIN, opponent_name, played_in_tests
 from rltrain.common.metrics import METRICS, NAMED
@@ -19,44 +18,37 @@ BATTLES = ("rltrain.env.smac.SmacVectorEnv", "rltrain.env.smac.Smacv2VectorEnv")
 
 
 def require_environments(settings: Settings) -> None:
-    """Refuse an unknown map, game or id, of tests too; custom environments are not looked up.
-
-    Raises:
-        UsageError: as the environment itself would say it.
-    """
-    for start in ("", "test."):
-        node = settings.nodes[f"{start}env"]
-        try:
-            require_known(node.target, node.kwargs)
-        except ValueError as error:
-            raise UsageError(f"{start}{error}") from error
-
-
-def require_known(target: str, kwargs: Mapping[str, Any]) -> None:
     """Refuse an id that Gymnasium does not have (those of a module pass), a game that ALE does not
     have (the environment names the package where it is missing), and an unknown map of SMAC or
-    scenario of SMACv2, if its name counts.
+    scenario of SMACv2, if its name counts, of tests too; custom environments are not looked up.
 
     Raises:
-        ValueError: the name, and the nearest ones.
+        UsageError: the name, and the nearest ones.
     """
-    if target == "rltrain.env.gymnasium_env" and ":" not in kwargs["id"]:
-        from rltrain.env.gymnasium_advice import require_registered
-
-        require_registered(kwargs["id"])
-    elif target == "rltrain.env.AtariVectorEnv" and find_spec("ale_py"):
-        from rltrain.env.gymnasium_advice import require_game
-
-        require_game(kwargs["game"])
-    elif target in BATTLES and not (kwargs.get("map_file") or kwargs.get("maps")):
-        from rltrain.battles.data.scenarios import find_scenario
-        from rltrain.battles.smaclite.maps import find_map_under
-
-        name = kwargs["map_name"]
+    for start in ("", "test."):
+        target, kwargs = settings.nodes[f"{start}env"].target, settings.nodes[f"{start}env"].kwargs
+        named = ""
         try:
-            find_map_under(kwargs["rules"], name) if "rules" in kwargs else find_scenario(name)
+            if target == "rltrain.env.gymnasium_env" and ":" not in kwargs["id"]:
+                from rltrain.env.gymnasium_advice import require_registered
+
+                require_registered(kwargs["id"])
+            elif target == "rltrain.env.AtariVectorEnv" and find_spec("ale_py"):
+                from rltrain.env.gymnasium_advice import require_game
+
+                require_game(kwargs["game"])
+            elif target in BATTLES and not (kwargs.get("map_file") or kwargs.get("maps")):
+                from rltrain.battles.data.scenarios import find_scenario
+                from rltrain.battles.smaclite.maps import find_map_under
+
+                name = kwargs["map_name"]
+                named = f"env.map_name={name!s:.80}: "
+                if "rules" in kwargs:
+                    find_map_under(kwargs["rules"], name)
+                else:
+                    find_scenario(name)
         except ValueError as error:
-            raise ValueError(f"env.map_name={name!s:.80}: {error}") from error
+            raise UsageError(f"{start}{named}{error}") from error
 
 
 def metric_problem(
