@@ -141,12 +141,6 @@ def known() -> Mapping[str, Sequence[str]]:
     return {place: text.split() for place, text in found.items()}
 
 
-@cache
-def written_for(place: str) -> Mapping[str, str]:
-    """The digests in it of a function, or of a class and its functions, by name."""
-    return {p.partition(":")[2]: digest for p, (digest, *_) in pieces(known(), place)}
-
-
 def changed(place: str | type) -> list[str]:
     """Which functions of a piece of plain code are not those its counterparts compute, on disk or,
     replaced while the program runs, in memory, as reasons for the log; of a class those that are
@@ -164,7 +158,7 @@ def changed(place: str | type) -> list[str]:
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
     codes |= pieces(every, place.partition(":")[2])
-    before = written_for(place)
+    before = {p.partition(":")[2]: digest for p, (digest, *_) in pieces(known(), place)}
     differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
     differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
     differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
