@@ -75,27 +75,22 @@ class ModuleWatch:
 
     def plain(self) -> bool:
         """Whether PyTorch would call nothing but the classes' own code; logs why not, once."""
-        if self._hooks is None or not self._same():
+        if self._hooks is None or not (
+            len(now := self._state()) == len(self._seen)
+            and all(map(is_, now, self._seen))
+            and sum(map(len, self._attributes)) == self._size
+            and [*map(version, self._constants)] == self._versions
+        ):  # parts, parameters and methods are not those of the last look
             self._look()
         hooked, frozen = any(self._hooks or ()), False
-        if (now := [*map(training, self._trained)]) != self._trainings:
-            hooked = hooked or any(any(hooks) for _, *hooks in now)
-            frozen = not all(requires_grad for requires_grad, *_ in now)
+        if (trainings := [*map(training, self._trained)]) != self._trainings:
+            hooked = hooked or any(any(hooks) for _, *hooks in trainings)
+            frozen = not all(requires_grad for requires_grad, *_ in trainings)
         if hooked:
             computes_plainly(f"a hook of {self._name}")
         if frozen:
             computes_plainly(f"a parameter of {self._name} is not trained (requires_grad=False)")
         return not (hooked or frozen or self._replaced)
-
-    def _same(self) -> bool:
-        """Whether parts, parameters and methods are those of the last look."""
-        now = self._state()
-        return (
-            len(now) == len(self._seen)
-            and all(map(is_, now, self._seen))
-            and sum(map(len, self._attributes)) == self._size
-            and [*map(version, self._constants)] == self._versions
-        )
 
     def _state(self) -> list[object]:
         """Parts and parameters, the classes of parts, and methods of their own."""
