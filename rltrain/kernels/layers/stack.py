@@ -178,11 +178,12 @@ class Stack:
         places = [tensor.data_ptr() for tensor in tensors]
         if places == self._known[0]:
             return self._known[1]
-        flat = flat_view(tensors)
-        if flat is None:
+        ends = [place + tensor.nbytes for place, tensor in zip(places, tensors, strict=True)]
+        if places[1:] != ends[:-1]:  # they do not follow each other
             return torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
-        self._known = places, flat
-        return flat
+        n = sum(tensor.numel() for tensor in tensors)
+        self._known = places, tensors[0].detach().as_strided((n,), (1,)).numpy()
+        return self._known[1]
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights with noise as a forward pass draws it, and the noise."""
@@ -252,14 +253,3 @@ def known_norm(norm: nn.LayerNorm, block: Block) -> bool:
     """Whether compiled code has a normalization of all outputs of a layer."""
     whole = norm.normalized_shape == (len(block.layer.weight),) and block.norm is None
     return whole and norm.eps == EPS and readable(norm)
-
-
-def flat_view(tensors: Sequence[Tensor]) -> np.ndarray | None:
-    """Tensors as one flat array, if they follow each other in memory."""
-    n, first = sum(tensor.numel() for tensor in tensors), tensors[0].detach()
-    end = first.data_ptr()
-    for tensor in tensors:
-        if tensor.data_ptr() != end:
-            return None
-        end += tensor.numel() * tensor.element_size()
-    return first.as_strided((n,), (1,)).numpy()
