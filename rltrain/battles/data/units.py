@@ -129,13 +129,3 @@ not reach (UnitData.xml in all map files of oxwhirl/smacv2 577ab5a2)."""
 def damage_per_hit(attacker: UnitType, target: UnitType) -> float:
     """Damage of one hit before armor, bonuses against the target's attributes included."""
     return attacker.damage + sum(attacker.bonus.get(name, 0.0) for name in target.attributes)
-
-
-def can_hit(attacker: UnitType, target: UnitType) -> bool:
-    """Whether the attacker's weapon reaches the target's layer; the colossus counts as ground."""
-    return attacker.weapon != "none" and (attacker.hits_air or target.layer != "air")
-
-
-def can_heal(healer: UnitType, friend: UnitType) -> bool:
-    """Healers heal biological units only."""
-    return healer.energy > 0 and "biological" in friend.attributes

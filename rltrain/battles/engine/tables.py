@@ -25,8 +25,6 @@ from rltrain.battles.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
     WEAPONS,
-    can_heal,
-    can_hit,
     damage_per_hit,
 )
 from rltrain.battles.engine.fighting.combat import IMMOBILE_SCAN_EVERY, SCAN_EVERY
@@ -195,9 +193,11 @@ def _effects(map_data: MapData) -> np.ndarray:
     table = np.full((len(units), len(units)), Effect.NOTHING, np.uint8)
     for i, one in enumerate(units):
         for j, other in enumerate(units):
-            if (i < agents) != (j < agents) and can_hit(one, other):
+            allied = (i < agents) == (j < agents)
+            hits_layer = one.hits_air or other.layer != "air"  # the colossus counts as ground
+            if not allied and one.weapon != "none" and hits_layer:
                 table[i, j] = Effect.HIT
-            elif (i < agents) == (j < agents) and can_heal(one, other):
+            elif allied and one.energy > 0 and "biological" in other.attributes:
                 table[i, j] = Effect.MEND
     return table
 
