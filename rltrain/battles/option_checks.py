@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields
 from difflib import SequenceMatcher
-from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 
@@ -48,17 +46,11 @@ Probability = Annotated[float, Range("a number from 0 to 1", 0, 1)]
 def check_ranges(options: object) -> None:
     """Give the numbers of a dataclass the types of their annotations: machine code is compiled for
     each type. Raises ValueError unless all are in the ranges there."""
-    kind: Any = type(options)
-    for name, (number, limits) in _ranges(kind).items():
-        limits.check(**{name: getattr(options, name)})
-        object.__setattr__(options, name, number(getattr(options, name)))
-
-
-@cache
-def _ranges(options: type) -> dict[str, tuple[type, Range]]:
-    hints = get_type_hints(options, include_extras=True)
-    parts = {f.name: get_args(hints[f.name]) for f in fields(options)}
-    return {name: p for name, p in parts.items() if any(isinstance(part, Range) for part in p)}
+    for name, hint in get_type_hints(type(options), include_extras=True).items():
+        match get_args(hint):
+            case (number, Range() as limits):
+                limits.check(**{name: getattr(options, name)})
+                object.__setattr__(options, name, number(getattr(options, name)))
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
