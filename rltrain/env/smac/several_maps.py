@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import Outcome
 from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options, block_layout, columns, largest
-from rltrain.battles.render.drawing import BattleDrawing
 from rltrain.common.number_types import Positive, saved_array
 from rltrain.common.seeding import generator, weighted_index
 from rltrain.env.smac.backend import BackendOptions, make_spec
 from rltrain.interfaces import DecisionFunction
 from rltrain.types import Info, StateDict
+
+if TYPE_CHECKING:
+    from rltrain.battles.render.drawing import BattleDrawing
 
 LEAST_WEIGHT = 0.1  # by_difficulty: weight of a map with only wins
 MEMORY = 20  # by_difficulty: battles in a map's running win rate
