@@ -56,29 +56,24 @@ class Test(Callback):
             trainer.test()
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        """Keep the weights, then write the row, which completes the test: a test interrupted by an
-        exception has no row and is repeated.
+        """Keep the weights, with ``best`` referring to them, unless better ones are kept; then
+        write the row, which completes the test: one interrupted by an exception has no row and is
+        repeated.
         """
-        clock, counts = trainer.tests.clock, trainer.tests.counts
-        if counts:
-            self.keep_best(trainer, value)
-        self.loggers.write(clock, trainer.seconds, value)
-        if counts:
-            self.tested_at = clock.env_steps
-            if self.tested_at == self.began_at:
-                self.due(self.began_at)  # not earlier: an interrupted test is repeated
-        return value
-
-    def keep_best(self, trainer: Training, value: dict[str, float]) -> None:
-        """Keep the tested weights, and let ``best`` refer to them, unless better ones are kept."""
-        folder, at = trainer.run_dir / "checkpoints", trainer.tests.clock.env_steps
+        clock, counts, untrained = trainer.tests.clock, trainer.tests.counts, trainer.untrained
+        folder, at = trainer.run_dir / "checkpoints", clock.env_steps
         before = [] if checkpoint.pointed(folder, "best") is None else self.best
-        untrained = trainer.untrained
-        if beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
+        if counts and beats(value, before, untrained=untrained, best_untrained=self.best_untrained):
             with trainer.disk.attempt("the weights of a test"):
                 trainer.save("weights")
                 checkpoint.name_pointer(folder, "best", at)
                 self.best, self.best_at, self.best_untrained = test_score(value), at, untrained
+        self.loggers.write(clock, trainer.seconds, value)
+        if counts:
+            self.tested_at = at
+            if self.tested_at == self.began_at:
+                self.due(self.began_at)  # not earlier: an interrupted test is repeated
+        return value
 
     def name_best(self, trainer: Training) -> None:
         """Let ``best`` refer to the weights that it did when the state was saved, rather than to
