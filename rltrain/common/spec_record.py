@@ -267,6 +267,8 @@ def require_alike(training: EnvSpec, tests: EnvSpec, *, options: bool = False) -
     Args:
         options: those of tests are made with options of their own (test.env).
     """
+    if training == tests:
+        return
     ours, theirs = training.record, tests.record
     may = ("max_steps", "layout", "reports_win", "action_dtype")
     differing = [name for name in ours if name not in may and ours[name] != theirs[name]]
