@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -22,15 +23,19 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.find_run import find_checkpoint
 
 
-def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
+def with_opponents(
+    settings: Settings, run_dir: Path | None = None, *, kept_in: Path | None = None
+) -> Settings:
     """The settings with the opponent of tests, and the folders of those that are checkpoints.
 
     Args:
         run_dir: of the run that is evaluated.
+        kept_in: the folder of the run that begins or goes on, which may have copies of them.
 
     Raises:
         CheckpointError: there is none, or it cannot be trusted.
-        UsageError: one has no name, or two of training and of tests have the same.
+        UsageError: one has no name, two of training and of tests have the same, or a copy has
+            other weights.
     """
     run, training = settings.run, settings.opponent_weights(training=True)
     two_teams = bool(settings.plain["env"].get("team"))
@@ -59,6 +64,8 @@ def with_opponents(settings: Settings, run_dir: Path | None = None) -> Settings:
                 f"{opponent_name(one)}. Give the folder of one of them another name, and type that."
             )
     remarks = settings.remarks + tuple(text for each in found.values() for text in each.remarks)
+    if kept_in is not None:
+        require_kept(folders, kept_in)
     return replace(settings, opponent_folders=folders, remarks=remarks)
 
 
@@ -85,14 +92,14 @@ def newest_snapshot(run_dir: Path) -> Path:
     return snapshots[0]
 
 
-def require_kept(settings: Settings, run_dir: Path) -> None:
+def require_kept(folders: Mapping[str, Path], run_dir: Path) -> None:
     """Refuse opponents of which a run's folder keeps other weights.
 
     Raises:
         CheckpointError: a copy that cannot be read.
         UsageError: what to type instead.
     """
-    for opponent, folder in settings.opponent_folders.items():
+    for opponent, folder in folders.items():
         copy = run_dir / FOLDER / opponent_name(opponent)
         if copy.exists() and weights_digest(copy) != weights_digest(folder):
             raise UsageError(

@@ -34,7 +34,7 @@ from rltrain.logger.metric_files import JsonLines
 from rltrain.logger.screen import PlainLines, Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode import run_folder
-from rltrain.mode.find_opponents import require_kept, with_opponents
+from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.find_run import chosen_again, find_checkpoint, to_its_end
 from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
 from rltrain.mode.messages.closing import conclusion
@@ -99,8 +99,7 @@ def training(
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
     """
-    settings = with_opponents(settings)
-    require_kept(settings, run_dir)
+    settings = with_opponents(settings, kept_in=run_dir)
     if settings.ranks is not None:
         from rltrain.hardware.ddp.ranks import torchrun_ranks
 
@@ -204,8 +203,7 @@ def recorded(
 
 def driven_trainer(settings: Settings, run_dir: Path) -> Trainer:
     """A trainer to drive by hand. One whose folder holds a run must be restored first."""
-    settings = with_opponents(settings)
-    require_kept(settings, run_dir)
+    settings = with_opponents(settings, kept_in=run_dir)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [run_folder.Journal(run_dir, settings)])
     with closed_on_error("a trainer", [trainer]):
