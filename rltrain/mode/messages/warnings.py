@@ -42,8 +42,7 @@ def warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
         settings.plain,
         choices=settings.choices,
         agents=trainer.learner.online.agents,
-        **exploration_facts(settings, trainer),
-        **target_facts(settings),
+        **schedule_facts(settings, trainer),
         **env_facts(settings, trainer.about[SPEC], trainer.rollout.about, training=True),
         two_sided_training=settings.is_two_sided(training=True),
         two_sided_tests=settings.is_two_sided(training=False),
@@ -102,28 +101,27 @@ def unread(settings: Settings, facts: Facts) -> Iterator[str]:
     yield from facts.unread(key for key in settings.typed if not is_below(key, own))
 
 
-def exploration_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
-    """Return how a run explores at its start, and until when."""
+def schedule_facts(settings: Settings, trainer: Trainer) -> dict[str, object]:
+    """Return how a run explores at its start, and until when, and how fast Polyak averaging moves
+    the target network.
+    """
     keys = settings.nodes["algo.exploration"].kwargs
     now = trainer.actor.exploration.metrics(Clock())
     ends = (key for key in ("env_steps", "half_life", "points") if key in keys)
-    return {
+    explores = {
         "explores": now,
         "explored": now.get(str(settings.run.stop.metric).removeprefix("train/")),
         "explores_until": trainer.actor.exploration.ends_at(),
         "twice_total": 2 * settings.run.total_env_steps,
         "end_key": next(ends, "env_steps"),
     }
-
-
-def target_facts(settings: Settings) -> dict[str, object]:
-    """Return how fast Polyak averaging moves the target network."""
     keys = settings.nodes["algo.target_update"].kwargs
     tau, units = keys.get("tau", 1.0), ("episodes", "env_steps", "updates")
     unit = next((unit for unit in units if keys.get(unit) is not None), None)
     if unit is None or not 0 < tau < 1:
-        return {"target_period": None}
+        return {**explores, "target_period": None}
     return {
+        **explores,
         "target_period": keys[unit],
         "target_percent": 100 * tau,
         "target_half": math.log(0.5) / math.log1p(-tau) * keys[unit],
