@@ -119,6 +119,11 @@ def random_legal(avail: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(avail == 1, rng.random(avail.shape), -1.0).argmax(-1)
 
 
+def legal(env: Any, rng: np.random.Generator) -> np.ndarray:
+    """[E, A] random available actions; 0 where an episode is over."""
+    return np.where(env.last[:, None], 0, random_legal(env.avail_actions, rng))
+
+
 def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
     env = StarCraft2Env(map_name=map_name, seed=0, **options)
     env.reset()

@@ -12,6 +12,7 @@ from rltrain.env.gymnasium import adapted
 from rltrain.errors import UsageError
 from tests.env.scripted import Plain, Scripted
 from tests.env.team.scripted import Scripted as Team
+from tests.helpers import without
 
 
 class Dials(Plain):
@@ -49,19 +50,14 @@ def test_every_combination_is_an_action():
 
 
 def test_every_component_is_an_agent():
-    env = adapted(Dials(), EnvOptions(factored=True))
+    assert adapted(Many(), FACTORED).spec.n_agents == 5
+    env = adapted(Dials(), FACTORED)
     assert (env.spec.n_agents, env.spec.n_actions, env.spec.state_dim) == (3, 3, 3)
     first = env.reset(0)
     assert first.avail_actions.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 0]]
     assert (first.obs == first.state).all()
     _, reward, *_ = env.step(np.array([1, 2, 0]))
     assert (env.env.env.given, reward.shape) == ([[1, 3, 0]], (1,))
-
-
-def test_too_many_combinations_are_refused_with_their_count():
-    with pytest.raises(ValueError, match=r"100,000 combinations, .*Type env\.factored=true"):
-        adapted(Many())
-    assert adapted(Many(), EnvOptions(factored=True)).spec.n_agents == 5
 
 
 def acting(space):
@@ -71,20 +67,39 @@ def acting(space):
 
 
 EMPTY = spaces.MultiDiscrete([])
-NONE = {
-    "alone": (acting(EMPTY), EnvOptions()),
-    "factored": (acting(EMPTY), EnvOptions(factored=True)),
-    "two axes": (acting(spaces.MultiDiscrete(np.zeros((0, 2), int))), EnvOptions()),
-    "of a Tuple": (acting(spaces.Tuple((EMPTY, EMPTY))), EnvOptions()),
-    "of a team": (Team(actions=(EMPTY, 2)), EnvOptions()),
+NONE = r"has actions MultiDiscrete.*, of no component: expected"
+FACTORED = EnvOptions(factored=True)
+REFUSED = {
+    "many": (Many(), EnvOptions(), r"100,000 combinations, .*Type env\.factored=true"),
+    "single": (
+        gymnasium.make("CartPole-v1"),
+        FACTORED,
+        r"\.factored=true: CartPoleEnv .* no compon",
+    ),
+    "alone": (acting(EMPTY), EnvOptions(), NONE),
+    "factored": (acting(EMPTY), FACTORED, NONE),
+    "two axes": (acting(spaces.MultiDiscrete(np.zeros((0, 2), int))), EnvOptions(), NONE),
+    "of a Tuple": (acting(spaces.Tuple((EMPTY, EMPTY))), EnvOptions(), NONE),
+    "of a team": (Team(actions=(EMPTY, 2)), EnvOptions(), NONE),
 }
+TWO_AXES = {
+    r"MultiDiscrete\(\[2, 3, 2, 2\]\)": spaces.MultiDiscrete([[2, 3], [2, 2]]),
+    r"MultiDiscrete\(\[2, 3\], start=\[0, 4\]\)": spaces.MultiDiscrete([[2, 3]], start=[[0, 4]]),
+    r"MultiBinary\(6\)": spaces.MultiBinary((2, 3)),
+}
+for flat, space in TWO_AXES.items():
+    said = rf"with 2 axes: expected one\. Flatten .*reshape\(\(\d, \d\)\), spaces\.{flat}"
+    REFUSED[f"{flat} alone"] = (Scripted(actions=space), EnvOptions(), said)
+    REFUSED[f"{flat} factored"] = (Scripted(actions=space), FACTORED, said)
+    REFUSED[f"{flat} of a team"] = (Team(actions=(space, 2)), EnvOptions(), said)
 
 
-@pytest.mark.parametrize("name", NONE)
-def test_actions_without_a_component_are_refused(name):
-    """Defect: they were learned, and the checkpoint was called damaged."""
-    with pytest.raises(ValueError, match=r"has actions MultiDiscrete.*, of no component: expected"):
-        adapted(*NONE[name])
+@pytest.mark.parametrize("name", REFUSED)
+def test_actions_that_cannot_be_numbered_are_refused(name):
+    """Defect: those without a component were learned, and the checkpoint was called damaged."""
+    env, options, said = REFUSED[name]
+    with pytest.raises(ValueError, match=said):
+        adapted(env, options)
 
 
 def test_binary_actions_are_components_of_two():
@@ -92,17 +107,8 @@ def test_binary_actions_are_components_of_two():
     assert (actions.n, actions.own(5).tolist()) == (8, [1, 0, 1])
 
 
-def test_a_single_action_has_no_components():
-    with pytest.raises(ValueError, match=r"env\.factored=true: CartPoleEnv .* no components"):
-        adapted(gymnasium.make("CartPole-v1"), EnvOptions(factored=True))
-
-
-def without(small, key):
-    return [word for word in small if not word.startswith(f"{key}=")]
-
-
 def test_a_policy_answers_with_components(single, tmp_path):
-    overrides = [*without(single, "env"), "algo=dqn", "algo.learning_starts=10"]
+    overrides = [*without(single, "env="), "algo=dqn", "algo.learning_starts=10"]
     trainer = rltrain.make_trainer(overrides, tmp_path, env=Dials)
     trainer.run(20)
     trainer.save("weights")
@@ -115,34 +121,16 @@ def test_a_policy_answers_with_components(single, tmp_path):
 
 @pytest.mark.parametrize("algo", ["iql", "vdn", "qmix"])
 def test_factored_agents_train(small, tmp_path, algo):
-    overrides = [*without(small, "env"), "env=gymnasium", "env.factored=true", f"algo={algo}"]
+    overrides = [*without(small, "env="), "env=gymnasium", "env.factored=true", f"algo={algo}"]
     trainer = rltrain.make_trainer(overrides, tmp_path, env=Dials)
     trainer.run(60)
     assert trainer.rollout.env.spec.n_agents == 3
 
 
 def test_clipped_rewards_of_a_team_are_refused(small, tmp_path):
-    overrides = [*without(small, "env"), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
+    overrides = [*without(small, "env="), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
     with pytest.raises(UsageError, match=r"env\.reward_clip=1: .*Type env\.reward_clip=null"):
         rltrain.make_trainer([*overrides, "algo=vdn"], tmp_path / "run", env=Dials)
-
-
-TWO_AXES = {
-    r"MultiDiscrete\(\[2, 3, 2, 2\]\)": spaces.MultiDiscrete([[2, 3], [2, 2]]),
-    r"MultiDiscrete\(\[2, 3\], start=\[0, 4\]\)": spaces.MultiDiscrete([[2, 3]], start=[[0, 4]]),
-    r"MultiBinary\(6\)": spaces.MultiBinary((2, 3)),
-}
-
-
-@pytest.mark.parametrize("factored", [False, True])
-@pytest.mark.parametrize("flat", TWO_AXES)
-def test_actions_with_two_axes_are_refused_with_how_to_flatten_them(flat, factored):
-    said = rf"with 2 axes: expected one\. Flatten .*reshape\(\(\d, \d\)\), spaces\.{flat}"
-    with pytest.raises(ValueError, match=said):
-        adapted(Scripted(actions=TWO_AXES[flat]), EnvOptions(factored=factored))
-    team = Team(actions=(TWO_AXES[flat], 2))
-    with pytest.raises(ValueError, match=said):
-        adapted(team)
 
 
 def test_the_wrapper_that_flattens_works():

@@ -83,9 +83,6 @@ def test_the_limit_of_an_environment_can_be_set() -> None:
     for _ in range(2):
         env.step(IDLE)
     assert env.last.tolist() == [True]
-
-
-def test_an_environment_without_a_limit_says_so() -> None:
     assert made("Scripted-v0").spec.max_steps is None
 
 
@@ -130,11 +127,6 @@ def test_a_record_has_the_images_and_the_speed_of_the_environment() -> None:
 @pytest.mark.parametrize(("id", "record"), [("Drawn-v0", False), ("Scripted-v0", True)])
 def test_an_environment_that_is_not_drawn_has_no_speed(id: str, record: bool) -> None:
     assert made(id, record=record).frames_per_second is None
-
-
-def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
-    with pytest.raises(ValueError, match=r"^env\.id=Blind-v0 .*pip install pygame"):
-        made("Blind-v0", record=True)
 
 
 def test_a_task_changes_attributes_from_the_next_episode_on() -> None:
@@ -297,8 +289,3 @@ def test_what_an_episode_reports_is_named_where_it_is_something_else(info: Any, 
 
     env = Reporting(ends=("terminated",))
     fails(env, rf"Reporting at step 1 .* seed 7 returned {match}")
-
-
-def test_an_environment_without_numbers_to_observe_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Scripted has observations .* which have no numbers"):
-        GymnasiumEnv(Scripted(spaces.Box(0, 1, (0,))))

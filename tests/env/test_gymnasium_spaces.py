@@ -99,23 +99,21 @@ def test_what_is_no_record_of_a_space_is_refused(record: Any) -> None:
         from_record(record)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Sequence(spaces.Discrete(2)),
-        spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}),
-        spaces.Text(5),
-    ],
-    ids=["sequence", "dict", "text"],
-)
-def test_observations_without_a_fixed_shape_are_refused(space: spaces.Space) -> None:
-    with pytest.raises(ValueError, match=r"^Scripted has observations .* without a fixed shape"):
-        GymnasiumEnv(Scripted(space))
+REFUSED = [
+    *(
+        (Scripted(space), "observations .* without a fixed shape")
+        for each in (spaces.Sequence(Choice(2)), spaces.Text(5))
+        for space in (each, spaces.Dict({"a": each}))
+    ),
+    (Scripted(Box(0, 1, (0,))), "observations .* which have no numbers"),
+    (Scripted(actions=Box(-1, 1, (2,))), "actions .* values of discrete actions"),
+]
 
 
-def test_actions_that_are_not_discrete_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^Scripted has actions .* values of discrete actions"):
-        GymnasiumEnv(Scripted(actions=spaces.Box(-1, 1, (2,))))
+@pytest.mark.parametrize(("env", "said"), REFUSED)
+def test_spaces_that_are_not_learned_from_are_refused(env: Scripted, said: str) -> None:
+    with pytest.raises(ValueError, match=rf"^Scripted has {said}"):
+        GymnasiumEnv(env)
 
 
 def test_actions_count_from_the_first_one_of_their_space() -> None:
@@ -128,43 +126,36 @@ def test_actions_count_from_the_first_one_of_their_space() -> None:
     assert all(type(action) is np.int64 for action in inner.taken)
 
 
-def test_all_actions_are_available_where_nothing_is_said() -> None:
-    env = GymnasiumEnv(Scripted())
-    assert env.reset(0).avail_actions.tolist() == [[1, 1, 1]]
-
-
-def test_an_action_mask_says_what_is_available() -> None:
-    masks = [np.array([1, 0, 1], np.int8), [False, True, False]]
-    env = GymnasiumEnv(Scripted(masks=masks))
-    first = env.reset(0)
-    assert (first.avail_actions.tolist(), first.avail_actions.dtype) == ([[1, 0, 1]], np.uint8)
-    assert go(env)[0].avail_actions.tolist() == [[0, 1, 0]]
-
-
-def test_an_empty_mask_of_a_final_observation_means_nothing() -> None:
-    env = GymnasiumEnv(Scripted(masks=[[1, 0, 0], [0, 0, 0]], ends=("terminated",)))
-    env.reset(0)
-    assert go(env)[0].avail_actions.tolist() == [[1, 1, 1]]
-
-
-@pytest.mark.parametrize("mask", [[0, 0, 0], [1, 1]], ids=str)
-def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int]) -> None:
-    said = r"step 1 .* seed 7 returned the action_mask .* expected 3"
-    fails(Scripted(masks=[[1, 1, 1], mask]), said)
+@pytest.mark.parametrize(
+    ("given", "first", "second"),
+    [
+        ({}, [1, 1, 1], [1, 1, 1]),
+        ({"masks": [np.array([1, 0, 1], np.int8), [False, True, False]]}, [1, 0, 1], [0, 1, 0]),
+        ({"masks": [[1, 0, 0], [0, 0, 0]], "ends": ("terminated",)}, [1, 0, 0], [1, 1, 1]),
+    ],
+    ids=["none", "two", "an empty one at the end means nothing"],
+)
+def test_an_action_mask_says_what_is_available(given: Any, first: Any, second: Any) -> None:
+    env = GymnasiumEnv(Scripted(**given))
+    mask = env.reset(0).avail_actions
+    assert (mask.tolist(), mask.dtype) == ([first], np.uint8)
+    assert go(env)[0].avail_actions.tolist() == [second]
 
 
 @pytest.mark.parametrize(
     "mask",
     [
-        *([0.5, 0.5, 1], [2, 1, 1], [-1, 1, 1], [np.nan, 1, 1], "abc", [[1], [1, 0]]),
-        *(np.ma.array([1, 1, 1], mask=[0, 1, 1]), torch.ones(3, requires_grad=True)),
+        *([0, 0, 0], [1, 1], [0.5, 0.5, 1], [2, 1, 1], [-1, 1, 1], [np.nan, 1, 1], "abc"),
+        *([[1], [1, 0]], np.ma.array([1, 1, 1], mask=[0, 1, 1])),
+        torch.ones(3, requires_grad=True),
     ],
     ids=str,
 )
-def test_a_mask_of_anything_but_zeros_and_ones_is_refused(mask: Any) -> None:
+def test_a_mask_of_anything_but_zeros_and_ones_is_a_broken_world(mask: Any) -> None:
+    """Or one that leaves nothing to choose."""
     inner = Scripted(masks=[[1.0, 0.0, True], mask])
     assert GymnasiumEnv(inner).reset(7).avail_actions.tolist() == [[1, 0, 1]]
-    fails(inner, r"returned the action_mask .* expected 3 entries of 0")
+    fails(inner, r"step 1 .* seed 7 returned the action_mask .* expected 3 entries of 0")
 
 
 @pytest.mark.parametrize("obs", [torch.ones(2, requires_grad=True), torch.ones(2, device="meta")])

@@ -14,10 +14,16 @@ import rltrain
 from rltrain.common.machine.install import install_extra
 from rltrain.env.env_options import EnvOptions
 from rltrain.env.games.matrix import TwoStepGames
-from rltrain.env.make_gymnasium import from_class, gymnasium_env, in_lockstep
+from rltrain.env.make_gymnasium import from_class, in_lockstep
 from rltrain.env.team.team_names import Teams
 from rltrain.mode.messages.closing import can_be_drawn
 from tests.env.scripted import DEFAULTS, Drawn, Scripted, made
+
+
+def own(make: Any, n_envs: int = 1, **options: Any) -> Any:
+    """Environments of a class or factory of one's own."""
+    return from_class(make, n_envs=n_envs, **{**DEFAULTS, **options})
+
 
 IDS = {
     "CartPol-v1": "there is no such id. Did you mean env.id=CartPole-v1?",
@@ -52,17 +58,6 @@ def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> 
     assert str(caught.value).endswith(f"Type {install_extra('box2d')}")
 
 
-def test_a_missing_module_is_refused() -> None:
-    said = r"cannot be created: No module named 'no_such_package'\. Expected an installed module"
-    with pytest.raises(ValueError, match=said):
-        made("no_such_package:Thing-v0")
-
-
-def test_a_wrong_keyword_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot be created: .*color"):
-        made("Scripted-v0", kwargs={"color": 1})
-
-
 def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: Any) -> None:
     (tmp_path / "walking.py").write_text(
         "import gymnasium\n"
@@ -75,12 +70,10 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 def test_a_class_can_be_named_without_registration() -> None:
     env = made("tests.env.scripted:Scripted", kwargs={"rewards": (5.0,)}, max_episode_steps=2)
     assert (env.envs[0].name, env.spec.max_steps) == ("Scripted", 2)
-    with pytest.raises(ValueError, match=r"scripted:Scriptid cannot be created: "):
-        made("tests.env.scripted:Scriptid")
 
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:
-    env = from_class(Scripted, n_envs=2, **DEFAULTS)
+    env = own(Scripted, 2)
     env.reset(lambda i, k: i)
     assert (env.obs.shape, env.envs[0].name) == ((2, 1, 2), "Scripted")
 
@@ -93,13 +86,13 @@ def test_a_maker_that_asks_is_told_what_its_environments_are_for(training: bool)
         told.append(training)
         return Scripted()
 
-    from_class(make, n_envs=2, **{**DEFAULTS, "training": training})
+    own(make, 2, training=training)
     assert told == [training, training]
 
 
 def test_a_class_of_ones_own_has_the_options_of_others() -> None:
     options = {"kwargs": {"rewards": (5.0,)}, "max_episode_steps": 2, "frame_stack": 3}
-    env = from_class(Scripted, n_envs=1, **{**DEFAULTS, **options, "reward_clip": 1.0})
+    env = own(Scripted, **options, reward_clip=1.0)
     assert (env.spec.frame_stack, env.spec.max_steps) == (3, 2)
     env.reset(lambda i, k: i)
     rewards = [float(env.step(np.zeros((1, 1), np.int64))[0][0, 0]) for _ in range(2)]
@@ -119,45 +112,25 @@ OPTIONS = {
 def test_every_option_is_refused_for_a_batched_environment(name: str) -> None:
     """Defect: some had no effect, without a message."""
     with pytest.raises(ValueError, match=rf"^env\.{name.rstrip('s')}\w*=.* batched environment, "):
-        from_class(TwoStepGames, n_envs=2, **{**DEFAULTS, name: OPTIONS[name]})
-    assert from_class(TwoStepGames, n_envs=2, **DEFAULTS).n_envs == 2
-
-
-def test_a_maker_that_lacks_an_argument_is_refused() -> None:
-    def make(size: int) -> Scripted:
-        return Scripted()
-
-    with pytest.raises(ValueError, match=r"missing a required argument: 'size'.*env.kwargs"):
-        from_class(make, n_envs=1, **DEFAULTS)
-    from_class(make, n_envs=1, **{**DEFAULTS, "kwargs": {"size": 3}})
+        own(TwoStepGames, 2, **{name: OPTIONS[name]})
+    assert own(TwoStepGames, 2).n_envs == 2
 
 
 def test_environments_do_not_share_what_a_keyword_holds() -> None:
     def make(sizes: list[int]) -> Scripted:
         return Scripted(shows=[np.full(2, sizes.pop(), np.float32)])
 
-    env = from_class(make, n_envs=2, **{**DEFAULTS, "kwargs": {"sizes": [3]}})
+    env = own(make, 2, kwargs={"sizes": [3]})
     env.reset(lambda i, k: i)
     assert env.obs.tolist() == [[[3, 3]], [[3, 3]]]
 
 
-def test_what_makes_no_environment_is_refused() -> None:
-    with pytest.raises(ValueError, match="int is not an environment: it has no reset, step"):
-        from_class(lambda: 3, n_envs=1, **DEFAULTS)
-
-
 @pytest.mark.parametrize("name", ["action_space", "observation_space", "unwrapped", "spec"])
 def test_a_property_that_raises_is_answered_with_the_class(name):
-    """Defect: a traceback; without ``unwrapped`` the factory returned "the same NoneType"."""
+    """Defect: a traceback."""
     raises = property(lambda self: {}["link"], lambda self, value: None)
-    makers = {
-        r"Remote cannot be used: KeyError: 'link'": raises,
-        r"Remote\.unwrapped is None": None,
-    }
-    for said, value in makers.items():
-        own = {name: value} if value else {"unwrapped": None}
-        with pytest.raises(ValueError, match=said):
-            from_class(type("Remote", (Scripted,), own), n_envs=1, **DEFAULTS)
+    with pytest.raises(ValueError, match=r"Remote cannot be used: KeyError: 'link'"):
+        own(type("Remote", (Scripted,), {name: raises}))
 
 
 class NoSpaces(gymnasium.Env):
@@ -168,33 +141,41 @@ class NoObservations(NoSpaces):
     action_space, observation_space = spaces.Discrete(2), 4
 
 
-@pytest.mark.parametrize(
-    ("maker", "said"),
-    [
-        (NoSpaces, r"NoSpaces has no action_space: .* Set self.action_space = gymnasium.spaces"),
-        (NoObservations, r"NoObservations has the int 4 as observation_space: expected"),
-    ],
-)
-def test_an_environment_without_spaces_is_refused_in_words(maker: Any, said: str) -> None:
+def sized(size: int) -> Scripted:
+    return Scripted()
+
+
+def failing() -> Scripted:
+    raise KeyError("prices.csv")
+
+
+gymnasium.register("Unmakeable-v0", entry_point=failing)
+REFUSED = {  # by what is said
+    r"cannot be created: No module named 'no_such_package'\. Expected an installed module": (
+        lambda: made("no_such_package:Thing-v0")
+    ),
+    r"scripted:Scriptid cannot be created: ": lambda: made("tests.env.scripted:Scriptid"),
+    r"cannot be created: .*color": lambda: made("Scripted-v0", kwargs={"color": 1}),
+    r"pip install minigrid, then env.id=minigrid:MiniGrid-X-v0": lambda: made("MiniGrid-X-v0"),
+    r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'": lambda: made("Unmakeable-v0"),
+    r"^env\.id=Blind-v0 .*pip install pygame": lambda: made("Blind-v0", record=True),
+    r"failing.* cannot create an .*KeyError: 'prices.csv'": lambda: own(failing),
+    r"missing a required argument: 'size'.*env.kwargs": lambda: own(sized),
+    "int is not an environment: it has no reset, step": lambda: own(lambda: 3),
+    r"NoSpaces has no action_space: .* Set self.action_space = gymnasium.spaces": (
+        lambda: own(NoSpaces)
+    ),
+    r"NoObservations has the int 4 as observation_space: expected": lambda: own(NoObservations),
+    r"Remote\.unwrapped is None": lambda: own(type("Remote", (Scripted,), {"unwrapped": None})),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_makes_no_environment_is_refused_in_words(said: str) -> None:
+    """Defect: where ``unwrapped`` is None, the factory returned "the same NoneType"."""
     with pytest.raises(ValueError, match=said):
-        from_class(maker, n_envs=1, **DEFAULTS)
-
-
-def test_a_constructor_that_fails_is_named_with_its_error() -> None:
-    def make() -> Scripted:
-        raise KeyError("prices.csv")
-
-    with pytest.raises(ValueError, match=r"make.* cannot create an .*KeyError: 'prices.csv'"):
-        from_class(make, n_envs=1, **DEFAULTS)
-    gymnasium.register("Unmakeable-v0", entry_point=make)
-    with pytest.raises(ValueError, match=r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'"):
-        made("Unmakeable-v0")
-
-
-def test_an_id_of_minigrid_names_its_package():
-    said = r"pip install minigrid, then env.id=minigrid:MiniGrid-X-v0"
-    with pytest.raises(ValueError, match=said):
-        gymnasium_env(id="MiniGrid-X-v0", n_envs=1, training=True, record=False, kwargs={})
+        REFUSED[said]()
+    own(sized, kwargs={"size": 3})
 
 
 def test_a_record_is_drawn_by_makers_that_need_keywords() -> None:
@@ -204,16 +185,14 @@ def test_a_record_is_drawn_by_makers_that_need_keywords() -> None:
         def __init__(self, size: int, **given: Any) -> None:
             super().__init__(**given)
 
-    made_by = {"class": Sized, "factory": lambda **given: Sized(**given)}
-    for make in made_by.values():
-        options = {**DEFAULTS, "record": True, "kwargs": {"size": 3}}
-        assert from_class(make, n_envs=1, **options).frames_per_second == 20
+    for make in (Sized, lambda **given: Sized(**given)):
+        assert own(make, record=True, kwargs={"size": 3}).frames_per_second == 20
 
 
 def test_an_environment_may_call_something_of_its_own_spec() -> None:
     """Defect: "'dict' object has no attribute 'max_episode_steps'", also from ``check_env``."""
     make: Any = type("Own", (Scripted,), {"spec": {"size": 3}})
-    env = from_class(make, n_envs=1, **{**DEFAULTS, "max_episode_steps": 2})
+    env = own(make, max_episode_steps=2)
     assert (env.envs[0].name, env.spec.max_steps) == ("Own", 2)
 
 
@@ -281,7 +260,7 @@ def test_metadata_of_any_kind_say_at_most_what_is_drawn(metadata, kind, monkeypa
     """Defects: AttributeError, at the end of a run as well; text was taken for images."""
     monkeypatch.setattr(Drawn, "metadata", metadata)
     for record in (False, True) if kind is not Checked or metadata in (ANSI, IMAGES) else ():
-        env = from_class(kind, **{**DEFAULTS, "n_envs": 1, "record": record})
+        env = own(kind, record=record)
         drawn = record and metadata is not ANSI
         assert env.frames_per_second == (30 if drawn else None)
         about: Any = SimpleNamespace(test_rollout=SimpleNamespace(env=env))

@@ -19,10 +19,6 @@ from tests.battles.specs import env_spec
 ENGINE = Path(__file__).parents[3] / "rltrain" / "battles" / "engine"
 
 
-def native() -> NativeBattles:
-    return NativeBattles(map_name="3m", n_envs=2, options=Options(), heuristic_ai=True)
-
-
 def games() -> Games:
     recipe, about = Recipe("smac", {}), {"backend": "sc2"}
     return Games(
@@ -31,7 +27,7 @@ def games() -> Games:
 
 
 def test_battles_of_the_engine_are_never_lost() -> None:
-    battles = native()
+    battles = NativeBattles(map_name="3m", n_envs=2, options=Options(), heuristic_ai=True)
     battles.start({0: 0, 1: 1})
     battles.step(np.ones((2, 3), np.int64))
     assert not battles.lost.any()

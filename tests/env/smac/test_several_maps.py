@@ -12,7 +12,7 @@ from rltrain.battles.native import NativeBattles
 from rltrain.battles.options import Options
 from rltrain.common.seeding import SeedsOfTests
 from rltrain.env.smac import Smacv2VectorEnv, SmacVectorEnv
-from tests.battles.conftest import random_legal, seeds
+from tests.battles.conftest import legal, seeds
 from tests.helpers import require_same_steps
 
 MAPS = ["3m", "2s3z", "5m_vs_6m"]
@@ -22,12 +22,6 @@ def made(n_envs=4, maps=MAPS, seeds=seeds, **options):
     env = SmacVectorEnv(map_name="3m", maps=maps, n_envs=n_envs, **options)
     env.reset(seeds)
     return env
-
-
-def legal(env, rng):
-    """Legal actions; any number where an episode is over."""
-    action = random_legal(env.avail_actions, rng)
-    return np.where(env.last[:, None], 0, action)
 
 
 def play(env, n_episodes, rng=None):

@@ -100,34 +100,31 @@ def test_threads_do_not_change_results(make, monkeypatch) -> None:
     assert play(make("8m", 6, n_threads=2), 60) == serial
 
 
-def test_state_of_another_map_is_refused(make) -> None:
-    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 21, 6\), got"):
-        make("3m").load_state_dict(make("8m").state_dict())
+ILLEGAL = [[STOP, STOP, STOP], [STOP, STOP, 8]]
+REFUSED = {  # by what is said
+    r"'unit' does not fit: expected shape \(1, 21, 6\), got": (
+        lambda make: make("3m").load_state_dict(make("8m").state_dict())
+    ),
+    "illegal action in environment 1: agent 2 chose 8": (
+        lambda make: make(n_envs=2).step(np.array(ILLEGAL))
+    ),
+    r"expected \(2, 3\) \(environments, agents\), got \(3, 2\)": (
+        lambda make: make(n_envs=2).step(np.ones((3, 2)))
+    ),
+    "unknown rules 'sc1': expected one of sc2, smaclite": lambda make: make(rules="sc1"),
+    "unknown time_limit": lambda make: make(time_limit="never"),
+}
 
 
-def test_illegal_action_names_environment_agent_and_action(make) -> None:
-    action = np.full((2, 3), STOP)
-    action[1, 2] = 8
-    with pytest.raises(ValueError, match="illegal action in environment 1: agent 2 chose 8"):
-        make(n_envs=2).step(action)
-
-
-def test_wrong_shape_of_actions(make) -> None:
-    said = r"expected \(2, 3\) \(environments, agents\), got \(3, 2\)"
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_does_not_fit_is_refused(make, said) -> None:
     with pytest.raises(ValueError, match=said):
-        make(n_envs=2).step(np.ones((3, 2)))
+        REFUSED[said](make)
 
 
 def test_step_before_reset() -> None:
     with pytest.raises(RuntimeError, match=r"call reset\(seeds\) first"):
         SmacVectorEnv(map_name="3m", n_envs=1).step(np.ones((1, 3)))
-
-
-def test_unknown_rules_and_time_limit() -> None:
-    with pytest.raises(ValueError, match="unknown rules 'sc1': expected one of sc2, smaclite"):
-        SmacVectorEnv(map_name="3m", n_envs=1, rules="sc1")
-    with pytest.raises(ValueError, match="unknown time_limit"):
-        SmacVectorEnv(map_name="3m", n_envs=1, time_limit="never")
 
 
 def test_call_reaches_every_environment(make) -> None:
