@@ -28,6 +28,8 @@ from rltrain.interfaces import Model
 from rltrain.types import Batch, Clock, EnvSpec, Output
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
+E, N, A = 3, SPEC.n_agents, SPEC.n_actions  # three environments
+OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)  # no last step, all available
 MAPS = {  # name: agents, actions, obs, state
     "5m_vs_6m": (5, 12, 55, 98),
     "8m": (8, 14, 80, 168),
@@ -111,6 +113,11 @@ LOSSES = {  # name: the distribution it needs, from gamma and n_step; PQN's has 
         ),
     ),
 }
+
+
+def observe(seed=0):
+    """Observations [E, N, O]."""
+    return np.random.default_rng(seed).standard_normal((E, N, 3), np.float32)
 
 
 def make_loss(name, gamma=0.9, n_step=1):

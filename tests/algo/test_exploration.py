@@ -17,10 +17,8 @@ from rltrain.algo.exploration.parameter_noise import ParameterNoise, divergence
 from rltrain.algo.policy import Policy
 from rltrain.common import checkpoint
 from rltrain.types import Clock
-from tests.algo.batches import AGENTS, SPEC
+from tests.algo.batches import AGENTS, ALL, OPEN, SPEC, A, E, N, observe
 
-E, N, A = 3, SPEC.n_agents, SPEC.n_actions
-OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)
 POINTS = [[0, 1.0], [100, 0.5], [300, 0.1]]
 
 
@@ -73,12 +71,9 @@ def test_every_copy_has_the_epsilon_of_ape_x():
     """0.4^(1 + 7 e / (E - 1)) for E = 8: from 0.4 to 0.4^8."""
     exploration = PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=8)
     assert exploration.epsilons[:, 0] == pytest.approx([0.4 ** (1 + e) for e in range(8)])
+    assert PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
     mean = sum(0.4 ** (1 + e) for e in range(8)) / 8
     assert exploration.metrics(Clock())["epsilon"] == pytest.approx(mean)
-
-
-def test_a_single_copy_explores_with_the_base():
-    assert PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
 
 
 def test_each_environment_explores_with_its_own_epsilon():
@@ -166,10 +161,6 @@ def noise_policy(agents=None, seed=0, **changes):
     noise = {"start": 0.5, "end": 0.5, "env_steps": 100, "stddev": 0.1, **changes}
     given = {"agents": agents or AGENTS["gru"](spec=SPEC), "exploration": ParameterNoise(**noise)}
     return Policy(**given, spec=SPEC, n_envs=E, rng=np.random.default_rng(seed))
-
-
-def observe(seed=0):
-    return np.random.default_rng(seed).standard_normal((E, N, 3), np.float32)
 
 
 def weights(agents):

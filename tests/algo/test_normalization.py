@@ -81,10 +81,7 @@ def test_no_observations_change_nothing():
 
 
 def test_stacked_frames_share_the_statistics_of_one():
-    norm = shown(
-        [[0.0, 0.0], [2.0, 4.0]],
-        spec=EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), frame_stack=2),
-    )
+    norm = shown([[0.0, 0.0], [2.0, 4.0]], spec=replace(SPEC, frame_stack=2))
     seen = norm(torch.tensor([2.0, 4.0, 0.0, 0.0]))
     torch.testing.assert_close(seen, torch.tensor([1.0, 1.0, -1.0, -1.0]))
 
@@ -127,11 +124,9 @@ def test_saved_weights_bring_their_statistics():
     assert norm.mean.dtype == torch.float64
 
 
-WORDS = [
-    *("tuned=none", "algo=dqn", "env=cartpole", "algo.network.normalize_obs=true"),
-    "hardware.n_envs=2",
-]
+WORDS = ["tuned=none", "algo=dqn", "env=cartpole", "algo.network.normalize_obs=true"]
 WORDS += ["test.n_envs=2", "test.episodes=2", "buffer.capacity=500", "algo.learning_starts=20"]
+WORDS += ["hardware.n_envs=2"]
 WORDS += ["hardware.threads=1", "logger.wandb.mode=disabled", "algo.network.hidden_sizes=[8]"]
 
 
@@ -157,8 +152,7 @@ def test_a_run_counts_what_it_collected_and_stores_it_raw(tmp_path):
 def test_tests_and_questions_leave_the_statistics_alone(tmp_path):
     trainer = rltrain.make_trainer(WORDS, run_dir=tmp_path)
     trainer.run(30)
-    before = norm_of(trainer).state_dict()
-    before = {name: tensor.clone() for name, tensor in before.items()}
+    before = {name: tensor.clone() for name, tensor in norm_of(trainer).state_dict().items()}
     trainer.test()
     trainer.compute_single_action(np.full(4, 99.0))
     after = norm_of(trainer).state_dict()
@@ -227,8 +221,8 @@ BATCH = make_batch(LENGTHS)
 REAL = [BATCH.reward[t, b, 0].item() for b, length in enumerate(LENGTHS) for t in range(length)]
 
 
-def reward_norm(kind="standardize"):
-    return RewardNorm(kind=kind, n_rewards=1, device=torch.device("cpu"))
+def reward_norm(kind="standardize", n_rewards=1):
+    return RewardNorm(kind=kind, n_rewards=n_rewards, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize("kind", ["scale", "standardize"])
@@ -252,8 +246,7 @@ def test_moments_of_two_batches_are_those_of_both():
 
 def test_streams_have_moments_of_their_own():
     batch = replace(BATCH, reward=torch.cat([BATCH.reward, 10 * BATCH.reward], -1))
-    normalize = RewardNorm(kind="scale", n_rewards=2, device=torch.device("cpu"))
-    reward = normalize(batch).reward
+    reward = reward_norm("scale", n_rewards=2)(batch).reward
     torch.testing.assert_close(reward[..., 0], reward[..., 1])
 
 
@@ -261,10 +254,8 @@ def test_streams_have_moments_of_their_own():
 @pytest.mark.parametrize("kind", ["scale", "standardize"])
 def test_a_reward_that_never_changes_is_not_divided(kind, value):
     """Defect: it was multiplied by 10,000, and learning diverged."""
-    constant, normalize = (
-        replace(BATCH, reward=torch.full_like(BATCH.reward, value)),
-        reward_norm(kind),
-    )
+    constant = replace(BATCH, reward=torch.full_like(BATCH.reward, value))
+    normalize = reward_norm(kind)
     for _ in range(5):
         found = normalize(constant).reward[0, 0, 0]
     assert found == pytest.approx(value if kind == "scale" else 0, abs=1e-9)
@@ -278,10 +269,8 @@ def test_a_reward_that_is_not_finite_does_not_enter_the_moments():
 
 
 def test_a_restored_learner_goes_on_with_the_moments():
-    learners = [
-        make_learner(make_model(mixer="sum"), reward_norm=reward_norm("standardize"))
-        for _ in range(2)
-    ]
+    made = lambda: make_learner(make_model(mixer="sum"), reward_norm=reward_norm())  # noqa: E731
+    learners = [made(), made()]
     learners[0].update(BATCH, Clock())
     learners[1].load_state_dict(learners[0].state_dict())
     weights = [learner.update(BATCH, Clock(updates=1)) for learner in learners]
@@ -296,9 +285,7 @@ def test_windows_of_one_agent_each_have_the_moments_of_its_stream(kind):
     together = make_batch([1] * 400, spec=replace(TEAM, n_agents=2, n_rewards=2))
     together = replace(together, reward=reward)
     agent = torch.arange(400) % 2
-    normalize, each = (
-        RewardNorm(kind=kind, n_rewards=2, device=torch.device("cpu")) for _ in range(2)
-    )
+    normalize, each = (reward_norm(kind, n_rewards=2) for _ in range(2))
     alone = each(one_agent(together, agent))
     assert alone.reward.shape == (1, 400, 1)
     for i in range(2):

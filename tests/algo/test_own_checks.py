@@ -8,10 +8,7 @@ from rltrain.algo.exploration.interface import Exploration, ExplorationOfShare
 from rltrain.algo.own_checks import require_probabilities
 from rltrain.algo.policy import Policy
 from rltrain.types import Clock
-from tests.algo.batches import AGENTS, SPEC
-
-E, N, A = 3, SPEC.n_agents, SPEC.n_actions
-OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)
+from tests.algo.batches import AGENTS, ALL, OPEN, SPEC, A, E, N
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,7 @@ from rltrain.algo.policy import Frames, Policy
 from rltrain.common import checkpoint
 from rltrain.errors import DivergedError
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC
-
-E, N, A = 3, SPEC.n_agents, SPEC.n_actions
-OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)
+from tests.algo.batches import AGENTS, ALL, DISTRIBUTIONS, OPEN, SPEC, A, E, N, observe
 
 
 class Says(nn.Module):
@@ -34,10 +31,6 @@ def make_policy(agents="gru", epsilon=0.0, n_envs=E, seed=0, noisy=True, **chang
     given = {"n_envs": n_envs, "rng": np.random.default_rng(seed), "noisy": noisy}
     explores = FixedEpsilon(epsilon=epsilon)
     return Policy(agents=agents, exploration=explores, spec=SPEC, **given)
-
-
-def observe(seed=0):
-    return np.random.default_rng(seed).standard_normal((E, N, 3), np.float32)
 
 
 def test_greedy_takes_the_best_available_action_and_the_first_of_equals():

@@ -57,13 +57,10 @@ def test_pick_takes_the_value_of_the_action():
     assert pick(q, torch.tensor([1, 0])).tolist() == [2, 3]
 
 
-def test_greedy_never_takes_an_unavailable_action():
-    q = torch.tensor([9.0, 1.0, 2.0])
-    assert greedy(q, torch.tensor([False, True, True])).item() == 2
-
-
-def test_greedy_breaks_ties_to_the_lowest_index():
-    assert greedy(torch.zeros(4), torch.tensor([False, True, True, True])).item() == 1
+@pytest.mark.parametrize("q", [[9.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+def test_greedy_takes_available_actions_only_and_the_first_of_equals(q):
+    available = torch.tensor([False, True, True, True])
+    assert greedy(torch.tensor(q), available).item() == (2 if any(q) else 1)
 
 
 @pytest.mark.parametrize(

@@ -35,30 +35,32 @@ def target_mean(loss, batch):
     return loss(*models(), batch, Clock()).metrics["target_mean"].item()
 
 
-@pytest.mark.parametrize(("action", "policy"), [(0, 1 / 8), (1, 3 / 8), (2, 4 / 8)])
-def test_the_scaled_log_policy_of_the_action_taken_is_added_to_the_reward(action, policy):
-    y = target_mean(loss_of(), step(action=action, terminated=True))
-    assert y == pytest.approx(2 + ALPHA * TAU * math.log(policy), rel=1e-5)
-
-
-def test_the_bootstrap_is_soft():
-    """Σ π (q - τ ln π) = τ ln Σ exp(q / τ) = τ ln 8."""
-    y = target_mean(loss_of(), step(action=2))
-    expected = 2 + ALPHA * TAU * math.log(4 / 8) + GAMMA * TAU * math.log(8)
-    assert y == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_log_policy_is_not_less_than_the_floor():
-    y = target_mean(loss_of(floor=-0.1), step(terminated=True))
-    assert y == pytest.approx(2 + ALPHA * -0.1, rel=1e-5)
-
-
-def test_unavailable_actions_have_no_part_in_either_policy():
-    batch = step(action=1)
+def only_two(batch):
+    """The last action is not available."""
     batch.avail_actions[:, 0, 0, 2] = False
-    y = target_mean(loss_of(), batch)
-    expected = 2 + ALPHA * TAU * math.log(3 / 4) + GAMMA * TAU * math.log(4)
-    assert y == pytest.approx(expected, rel=1e-5)
+    return batch
+
+
+def bonus(policy):
+    return ALPHA * TAU * math.log(policy)
+
+
+SOFT = GAMMA * TAU * math.log(8)  # Σ π (q - τ ln π) = τ ln Σ exp(q / τ)
+TARGETS = {
+    "first": (loss_of(), step(action=0, terminated=True), bonus(1 / 8)),
+    "second": (loss_of(), step(action=1, terminated=True), bonus(3 / 8)),
+    "third": (loss_of(), step(action=2, terminated=True), bonus(4 / 8)),
+    "soft bootstrap": (loss_of(), step(action=2), bonus(4 / 8) + SOFT),
+    "not less than the floor": (loss_of(floor=-0.1), step(terminated=True), ALPHA * -0.1),
+    "available": (loss_of(), only_two(step(action=1)), bonus(3 / 4) + GAMMA * TAU * math.log(4)),
+    "without log-policy": (loss_of(alpha=0.0), step(), SOFT),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_scaled_log_policy_is_added_to_the_reward_and_the_bootstrap_is_soft(name):
+    loss, batch, added = TARGETS[name]
+    assert target_mean(loss, batch) == pytest.approx(2 + added, rel=1e-5)
 
 
 def test_every_reward_of_several_steps_has_its_log_policy():
@@ -71,14 +73,8 @@ def test_every_reward_of_several_steps_has_its_log_policy():
         mask=torch.tensor([[True], [False]]),
         avail_actions=torch.ones_like(batch.avail_actions),
     )
-    first, second = (ALPHA * TAU * math.log(p) for p in (1 / 8, 4 / 8))
-    expected = 1 + first + GAMMA * (4 + second)
+    expected = 1 + bonus(1 / 8) + GAMMA * (4 + bonus(4 / 8))
     assert target_mean(loss_of(n_step=2), batch) == pytest.approx(expected, rel=1e-5)
-
-
-def test_without_log_policy_it_is_soft_q_learning():
-    y = target_mean(loss_of(alpha=0.0), step())
-    assert y == pytest.approx(2 + GAMMA * TAU * math.log(8), rel=1e-5)
 
 
 def test_a_teams_log_policy_and_soft_value_are_the_sums_of_its_agents():
@@ -94,8 +90,7 @@ def test_a_teams_log_policy_and_soft_value_are_the_sums_of_its_agents():
     )
     online, target = Model(Table([0.0, 0.0, 0.0]), mixer), Model(Table(Q), mixer)
     y = loss_of()(online, target, batch, Clock()).metrics["target_mean"].item()
-    bonus = ALPHA * TAU * (math.log(1 / 8) + math.log(4 / 8))
-    assert y == pytest.approx(2 + bonus + GAMMA * 2 * TAU * math.log(8), rel=1e-5)
+    assert y == pytest.approx(2 + bonus(1 / 8) + bonus(4 / 8) + 2 * SOFT, rel=1e-5)
 
 
 def test_a_floor_above_zero_is_refused():

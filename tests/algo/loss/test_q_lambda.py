@@ -5,51 +5,47 @@ from dataclasses import replace
 import torch
 
 from rltrain.algo.loss.q_lambda import LambdaLoss
-from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import Table, make_batch, make_model
 
-LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
+SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+LOSS = LambdaLoss(gamma=0.5, trace=0.5)
+MODEL = Model(Table([10.0, 20.0]), Independent(spec=SPEC))
 
 
 def test_q_lambda_targets_of_collected_steps_by_hand():
     """Two environments, two steps and the carried one; γ = λ = ½, greedy values 20, the second one
     terminates first: y = 1 + ½ (½ 20 + ½ (2 + ½ 20)), 2 + ½ 20 | 3.
     """
-    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
-    model = Model(Table([10.0, 20.0]), Independent(spec=spec))
-    transitions = make_batch([1] * 4, spec=spec, cut_off=[0, 2])  # step by step
+    transitions = make_batch([1] * 4, spec=SPEC, cut_off=[0, 2])  # step by step
     transitions = replace(
         transitions,
         reward=torch.tensor([1.0, 3.0, 2.0, 0.0]).view(1, 4, 1),
         avail_actions=torch.ones_like(transitions.avail_actions),
     )
     last = torch.tensor([[False, False], [False, True], [False, False]])
-    y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transitions, last)
+    y = LOSS.targets(MODEL, transitions, last)
     assert (y.shape, y[:, 0, 0].tolist(), y[0, 1, 0].item()) == ((2, 2, 1), [9, 12], 3)
 
 
 def test_q_lambda_bootstraps_from_available_actions_only():
     """γ = ½, one step that ends nothing; the action worth 20 is not available: y = 1 + ½ 10."""
-    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
-    model = Model(Table([10.0, 20.0]), Independent(spec=spec))
-    transition = make_batch([1], spec=spec, cut_off=[0])
+    transition = make_batch([1], spec=SPEC, cut_off=[0])
     available = torch.ones_like(transition.avail_actions)
     available[1, :, :, 1] = False
     transition = replace(transition, reward=torch.ones(1, 1, 1), avail_actions=available)
-    y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transition, torch.zeros(2, 1).bool())
+    y = LOSS.targets(MODEL, transition, torch.zeros(2, 1).bool())
     assert y.item() == 6
 
 
 def test_q_lambda_targets_have_noise_also_after_a_test_switched_it_off():
     """Defect: with worker processes, which act elsewhere, a test changed the next targets."""
-    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
-    model = make_model("mlp", "independent", spec, noisy_sigma=0.5)
+    model = make_model("mlp", "independent", SPEC, noisy_sigma=0.5)
     model.agents.eval()
-    state, transition = torch.get_rng_state(), make_batch([1], spec=spec)
-    LambdaLoss(gamma=0.5, trace=0.5).targets(model, transition, torch.zeros(2, 1).bool())
+    state, transition = torch.get_rng_state(), make_batch([1], spec=SPEC)
+    LOSS.targets(model, transition, torch.zeros(2, 1).bool())
     assert not torch.equal(torch.get_rng_state(), state)
 
 

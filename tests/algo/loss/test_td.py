@@ -85,18 +85,22 @@ def test_only_transitions_in_the_mask_count(tiny):
     assert (result.loss_sum.item(), result.count.item()) == (1, 1)
 
 
-def test_targets_in_the_batch_are_used(tiny):
-    online, target, batch = tiny
-    batch = replace(batch, td_target=torch.full((2, 2, 1), 4.0))
-    assert LOSS(online, target, batch, Clock()).metrics["target_mean"].item() == 4
+FIRST_ALONE = torch.ones(3, 2, 1, 2, dtype=torch.bool)
+FIRST_ALONE[1, 0, 0, 1] = False  # the better one
+TARGETS = {
+    "given": ({"td_target": torch.full((2, 2, 1), 4.0)}, 4),
+    "available": ({"avail_actions": FIRST_ALONE}, (1 + 9 + 3 + 2) / 3),
+    "cut off": ({"terminated": torch.zeros(2, 2, dtype=torch.bool)}, (1 + 2 + 3 + 3 * 18) / 3),
+}
 
 
-def test_unavailable_actions_are_not_used_in_targets(tiny):
+@pytest.mark.parametrize("name", TARGETS)
+def test_targets_are_those_given_or_bootstrap_from_available_actions(name, tiny):
+    """Defect: a time limit was stored as termination. A last step that is cut off is worth 20."""
     online, target, batch = tiny
-    avail_actions = batch.avail_actions.clone()
-    avail_actions[1, 0, 0, 1] = False  # the better one
-    result = LOSS(online, target, replace(batch, avail_actions=avail_actions), Clock())
-    assert result.metrics["target_mean"].item() == pytest.approx((1 + 9 + 3 + 2) / 3)
+    changes, mean = TARGETS[name]
+    result = LOSS(online, target, replace(batch, **changes), Clock())
+    assert result.metrics["target_mean"].item() == pytest.approx(mean)
 
 
 def test_double_q_uses_the_online_agents_action(tiny):
@@ -132,14 +136,6 @@ def test_rescaled_values_are_bootstrapped_unscaled(tiny):
     y = [1 + 0.9 * unscale(torch.tensor(20.0), 0.01), torch.tensor(2.0), torch.tensor(3.0)]
     expected = sum(rescale(x, 0.01).item() for x in y) / 3
     assert result.metrics["target_mean"].item() == pytest.approx(expected)
-
-
-def test_a_cut_off_episode_is_bootstrapped_from(tiny):
-    """Defect: a time limit was stored as termination. Its last step is worth 20 here."""
-    online, target, batch = tiny
-    batch = replace(batch, terminated=torch.zeros_like(batch.terminated))
-    result = LOSS(online, target, batch, Clock())
-    assert result.metrics["target_mean"].item() == pytest.approx((1 + 2 + 3 + 3 * 18) / 3)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -224,34 +224,26 @@ REFUSING = {
 }
 
 
-@pytest.mark.parametrize(("kind", "name"), REFUSING.items())
-def test_team_mixers_refuse_one_reward_per_agent(kind, name):
-    message = (
-        rf"{name} needs one team reward, but the environment returns 2, one per agent: "
-        r"set env\.reward=sum, or algo=iql, which learns from each agent's own\."
-    )
-    with pytest.raises(ValueError, match=message):
-        MIXERS[kind](spec=replace(SPEC, n_rewards=2))
+NO_STATE = r"needs a global state.*Type algo=vdn or algo=iql"
+ALONE = r"Type algo=dqn for one agent, without algo/mixer\."
+ONE_EACH = (
+    r"{} needs one team reward, but the environment returns 2, one per agent: "
+    r"set env\.reward=sum, or algo=iql, which learns from each agent's own\."
+)
+WITH_NETWORKS = [kind for kind in REFUSING if kind != "sum"]
+CRITICS_OF = {"qtran": CRITICS["qtran"], "central": partial(CRITICS["central"], make_agents=None)}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in REFUSING if kind != "sum"])
-def test_mixers_with_networks_refuse_an_environment_without_state(kind):
-    with pytest.raises(ValueError, match=r"needs a global state.*Type algo=vdn or algo=iql"):
-        MIXERS[kind](spec=replace(SPEC, state_dim=0))
-
-
-@pytest.mark.parametrize("kind", CRITICS)
-def test_critics_refuse_individual_rewards_and_no_state(kind):
-    for spec, said in (
-        (replace(SPEC, n_rewards=2), "team reward"),
-        (replace(SPEC, state_dim=0), "global state"),
-    ):
-        facts = {"make_agents": None} if kind == "central" else {}
-        with pytest.raises(ValueError, match=said):
-            CRITICS[kind](spec=spec, **facts)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in REFUSING if kind != "sum"])
-def test_mixers_name_dqn_for_one_agent(kind):
-    with pytest.raises(ValueError, match=r"Type algo=dqn for one agent, without algo/mixer\."):
-        MIXERS[kind](spec=replace(SPEC, n_agents=1, state_dim=0))
+@pytest.mark.parametrize(
+    ("make", "changes", "said"),
+    [
+        *((MIXERS[k], {"n_rewards": 2}, ONE_EACH.format(REFUSING[k])) for k in REFUSING),
+        *((MIXERS[k], {"state_dim": 0}, NO_STATE) for k in WITH_NETWORKS),
+        *((MIXERS[k], {"n_agents": 1, "state_dim": 0}, ALONE) for k in WITH_NETWORKS),
+        *((make, {"n_rewards": 2}, "team reward") for make in CRITICS_OF.values()),
+        *((make, {"state_dim": 0}, "global state") for make in CRITICS_OF.values()),
+    ],
+)
+def test_environments_that_do_not_fit_are_refused_with_what_to_type(make, changes, said):
+    with pytest.raises(ValueError, match=said):
+        make(spec=replace(SPEC, **changes))
