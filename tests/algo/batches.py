@@ -223,6 +223,15 @@ def loss_and_grads(loss, online, target, batch):
     return [loss_sum, result.priority, *numbers, *gradients(result, online)]
 
 
+def require_padding_unread(loss, online, target, lengths=(5, 3, 1), **tolerance):
+    """Garbage behind the ends of windows changes neither loss nor gradients, drawn from one seed."""
+    batch, found = make_batch(lengths, n_steps=5, cut_off=[1]), []
+    for each in (batch, with_garbage(batch, lengths)):
+        torch.manual_seed(0)
+        found.append(loss_and_grads(loss, online, target, each))
+    torch.testing.assert_close(*found, **tolerance)
+
+
 class Table(nn.Module):
     """Agents that say the same values [A] in every step."""
 

@@ -89,21 +89,17 @@ def test_hidden_is_the_state_before_the_coming_act():
     assert (policy.hidden != 0).any()
 
 
-@pytest.mark.parametrize("indices", [np.array([False, True, False]), np.array([1])])
-def test_forget_resets_some_environments(indices):
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [(np.array([False, True, False]), [False, True, False]), (np.array([1]), [False, True, False]),
+     (None, [True, True, True])],
+)  # fmt: skip
+def test_forget_resets_some_environments_and_reset_all(indices, expected):
     policy = make_policy()
     policy.act(observe(), ALL, OPEN, Clock())
-    policy.forget(indices)
-    assert [(h == 0).all() for h in policy.hidden] == [False, True, False]
-    assert (policy.state_dict()["last_action"] == -1).all(1).tolist() == [False, True, False]
-
-
-def test_reset_resets_every_environment():
-    policy = make_policy()
-    policy.act(observe(), ALL, OPEN, Clock())
-    policy.reset()
-    assert (policy.hidden == 0).all()
-    assert (policy.state_dict()["last_action"] == -1).all()
+    policy.reset() if indices is None else policy.forget(indices)
+    assert [(h == 0).all() for h in policy.hidden] == expected
+    assert (policy.state_dict()["last_action"] == -1).all(1).tolist() == expected
 
 
 @pytest.mark.parametrize("agents", AGENTS)

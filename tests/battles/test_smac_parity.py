@@ -121,24 +121,18 @@ def test_reset_clears_last_actions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("map_name", "agent", "divisor"),
+    ("map_name", "agent", "shown"),
     [
-        ("MMM", 0, 25), ("MMM", 2, 15), ("2s3z", 0, 35), ("2s3z", 2, 22), ("1c3s5z", 0, 24),
-        ("6h_vs_8z", 0, 10), ("bane_vs_bane", 0, 1), ("bane_vs_bane", 4, 11),
+        ("MMM", 0, 41 / 25), ("MMM", 2, 41 / 15), ("2s3z", 0, 41 / 35), ("2s3z", 2, 41 / 22),
+        ("1c3s5z", 0, 41 / 24), ("6h_vs_8z", 0, 41 / 10), ("bane_vs_bane", 0, 41),
+        ("bane_vs_bane", 4, 41 / 11), ("MMM", 9, 0.25),  # a medivac: a quarter of its energy
     ],
 )  # fmt: skip
-def test_cooldown_in_loops_over_smacs_odd_divisors(battle, map_name, agent, divisor) -> None:
+def test_cooldown_in_loops_over_smacs_odd_divisors(battle, map_name, agent, shown) -> None:
     b = battle(map_name)
     b.world.unit[0, U.COOLDOWN, agent] = 40
     b.refresh()
-    assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(41 / divisor)
-
-
-def test_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(battle) -> None:
-    b = battle("MMM")
-    b.world.unit[0, U.COOLDOWN, 9] = 40
-    b.refresh()
-    assert b.state[0, 9 * 7 + 1] == 0.25
+    assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(shown)
 
 
 def test_own_place_of_smacv2_is_from_the_corner_and_in_the_state_from_the_center(scenario) -> None:

@@ -127,16 +127,9 @@ class Zeros:
 
 
 DEFAULTS: dict[str, Any] = {
-    "training": True,
-    "record": False,
-    "kwargs": {},
-    "time_limit": "bootstrap",
-    "max_episode_steps": None,
-    "frame_stack": 1,
-    "reward_clip": None,
-    "reward": "sum",
-    "factored": False,
-    "channels": "auto",
+    **{"training": True, "record": False, "kwargs": {}, "time_limit": "bootstrap"},
+    **{"max_episode_steps": None, "frame_stack": 1, "reward_clip": None, "reward": "sum"},
+    **{"factored": False, "channels": "auto"},
 }
 
 

@@ -70,18 +70,10 @@ class StandIn:
 
 def made(game: str = "pong", **given: Any) -> AtariVectorEnv:
     values: dict[str, Any] = {
-        "n_envs": 1,
-        "n_threads": 1,
-        "training": True,
-        "frame_stack": 4,
-        "frame_skip": 4,
-        "noop_max": 30,
-        "sticky_action_prob": 0.0,
-        "full_action_set": False,
-        "terminal_on_life_loss": True,
-        "reward_clip": 1.0,
-        "time_limit": "bootstrap",
-        "max_episode_steps": 1_000,
+        **{"n_envs": 1, "n_threads": 1, "training": True, "frame_stack": 4, "frame_skip": 4},
+        **{"noop_max": 30, "sticky_action_prob": 0.0, "full_action_set": False},
+        **{"terminal_on_life_loss": True, "reward_clip": 1.0},
+        **{"time_limit": "bootstrap", "max_episode_steps": 1_000},
     }
     return AtariVectorEnv(game=game, **{**values, **given})
 

@@ -97,12 +97,14 @@ def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
 
 
 def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
+    """As does one that is restored from the state dict."""
     b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    decide = BattleDecisions(b, heuristic)
+    decide, other = BattleDecisions(b, heuristic), BattleDecisions(b, heuristic)
     assert decide()[0, 0] == ATTACK + 0
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
-    assert decide()[0, 0] == ATTACK + 0
+    other.load_state_dict(decide.state_dict())
+    assert other()[0, 0] == decide()[0, 0] == ATTACK + 0
     b.world.unit[0, U.HEALTH, 8] = 0
     b.refresh()
     assert decide()[0, 0] == ATTACK + 1
@@ -115,16 +117,6 @@ def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
     b.reset({0: 1})
     place(b, {0: (10.0, 16.0), 15: (14.0, 16.0), 14: (15.0, 16.0)})
     assert decide()[0, 0] == ATTACK + 15 - TEAM
-
-
-def test_memory_is_restored_from_the_state_dict(battle) -> None:
-    b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    decide, other = BattleDecisions(b, heuristic), BattleDecisions(b, heuristic)
-    decide()
-    b.world.clock[0] = 1
-    place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
-    other.load_state_dict(decide.state_dict())
-    assert other()[0, 0] == decide()[0, 0] == ATTACK + 0
 
 
 def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:

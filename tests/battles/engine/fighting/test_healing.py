@@ -96,8 +96,7 @@ def test_medivac_flies_over_units_and_accelerates(battle) -> None:
     ],
 )
 def test_team_with_only_healers_left_has_lost(battle, alive, outcome) -> None:
-    b = battle("MMM")
-    place(b, dict.fromkeys(alive, (16.0, 16.0)))
+    b = place(battle("MMM"), dict.fromkeys(alive, (16.0, 16.0)))
     unit, param = b.world.unit[0], b.scene.param[0]
     assert compute_outcome(unit, param, 10, True, False, 150, np.int32(1)) == outcome
     none_fights = 0 not in alive and 10 not in alive  # no side is favored where both are commanded

@@ -151,12 +151,9 @@ def target_after(b, loops: int, **chosen: int) -> int:
     return int(b.world.mark[0, M.TARGET, SPINE])
 
 
-def test_spine_crawler_targets_the_nearest_unit_if_none_attacks_it(siege) -> None:
-    assert target_after(siege, 1) == 0
-
-
-def test_spine_crawler_prefers_attackers_to_nearer_units(siege) -> None:
-    assert target_after(siege, 1, a1=ATTACK) == 1
+@pytest.mark.parametrize(("attacker", "target"), [({}, 0), ({"a1": ATTACK}, 1)])
+def test_spine_crawler_targets_attackers_and_else_the_nearest(siege, attacker, target) -> None:
+    assert target_after(siege, 1, **attacker) == target
 
 
 def test_spine_crawler_drops_its_target_for_an_attacker_and_targets_it_at_the_next_scan(siege):
