@@ -224,7 +224,7 @@ def loss_and_grads(loss, online, target, batch):
 
 
 def require_padding_unread(loss, online, target, lengths=(5, 3, 1), **tolerance):
-    """Garbage behind the ends of windows changes neither loss nor gradients, drawn from one seed."""
+    """Garbage behind the ends of windows changes neither loss nor gradients of the same draws."""
     batch, found = make_batch(lengths, n_steps=5, cut_off=[1]), []
     for each in (batch, with_garbage(batch, lengths)):
         torch.manual_seed(0)

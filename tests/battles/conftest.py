@@ -1,6 +1,8 @@
 """Battles with hand-placed units, and a player for them."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,13 @@ from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
 
 STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
+
+
+def write_starts(folder: Path, starts: list[Any], name: str = "3m") -> str:
+    """A file of recorded start positions; its path."""
+    path = folder / "game.json"
+    path.write_text(json.dumps({"maps": {name: {"starts": starts}}}), encoding="utf-8")
+    return str(path)
 
 
 def seeds(copy: int, k: int) -> int:

@@ -20,24 +20,11 @@ def test_rewards_are_scaled_by_what_the_weakest_team_is_worth(race, more):
         StarCraftCapabilityEnv(map_name=f"{race}_5_vs_5", reward_win=win)
 
 
-OWN_EXAMPLE = {  # of the README of SMACv2
-    "n_units": 5,
-    "n_enemies": 5,
-    "team_gen": {
-        "dist_type": "weighted_teams",
-        "unit_types": ("marine", "marauder", "medivac"),
-        "exception_unit_types": ["medivac"],
-        "weights": (0.45, 0.45, 0.1),
-        "observe": True,
-    },
-    "start_positions": {
-        "dist_type": "surrounded_and_reflect",
-        "p": 0.5,
-        "n_enemies": 5,
-        "map_x": 32,
-        "map_y": 32,
-    },
-}
+TEAM = {"dist_type": "weighted_teams", "weights": (0.45, 0.45, 0.1), "observe": True}
+TEAM |= {"unit_types": ("marine", "marauder", "medivac"), "exception_unit_types": ["medivac"]}
+START = {"dist_type": "surrounded_and_reflect", "p": 0.5, "n_enemies": 5, "map_x": 32, "map_y": 32}
+OWN_EXAMPLE = {"n_units": 5, "n_enemies": 5, "team_gen": TEAM, "start_positions": START}
+"""Of the README of SMACv2."""
 
 
 @pytest.mark.parametrize("name", ["10gen_terran", "terran_5_vs_5"])

@@ -2,11 +2,9 @@
 recorded ones: what is read, and what is refused.
 """
 
-import json
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from rltrain.battles import StarCraft2Env, StarCraftCapabilityEnv
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.spawn import Ground, attack_goals, lattice, read_starts, start_points
 from rltrain.battles.data.terrain import layer_boxes, pathable_cells
+from tests.battles.conftest import write_starts
 
 
 def created(map_name: str, first: int, count: int) -> set[tuple[float, float]]:
@@ -125,18 +124,12 @@ START = {
 }
 
 
-def write(folder: Path, start: Any, name: str = "3m") -> str:
-    path = folder / "game.json"
-    path.write_text(json.dumps({"maps": {name: {"starts": [start]}}}), encoding="utf-8")
-    return str(path)
-
-
 def test_a_file_gives_its_starts_and_is_named_by_its_contents(tmp_path: Path) -> None:
-    found = read_starts(write(tmp_path, START), find_map("3m"))
+    found = read_starts(write_starts(tmp_path, [START]), find_map("3m"))
     assert found.starts == (START,)
     assert re.fullmatch(r"game\.json [0-9a-f]{12}", found.file)
     moved = {**START, "allies": {"marine": [[9, 17], [9, 15.25], [9.75, 16]]}}
-    assert read_starts(write(tmp_path, moved), find_map("3m")).file != found.file
+    assert read_starts(write_starts(tmp_path, [moved]), find_map("3m")).file != found.file
 
 
 @pytest.mark.parametrize(
@@ -157,7 +150,7 @@ def test_a_file_gives_its_starts_and_is_named_by_its_contents(tmp_path: Path) ->
 )
 def test_a_start_that_does_not_fit_the_map_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
-        read_starts(write(tmp_path, {**START, **change}), find_map("3m"))
+        read_starts(write_starts(tmp_path, [{**START, **change}]), find_map("3m"))
     assert "\n" not in str(error.value)
     assert "benchmarks.record_game" in str(error.value)
 
@@ -174,11 +167,9 @@ def test_a_missing_file_and_a_missing_map_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be read: No such file"):
         read_starts(str(tmp_path / "none.json"), find_map("3m"))
     with pytest.raises(ValueError, match="has no map 8m, only 3m"):
-        read_starts(write(tmp_path, START), find_map("8m"))
-    path = tmp_path / "empty.json"
-    path.write_text('{"maps": {"3m": {"starts": []}}}', encoding="utf-8")
+        read_starts(write_starts(tmp_path, [START]), find_map("8m"))
     with pytest.raises(ValueError, match="has no start positions of 3m"):
-        read_starts(str(path), find_map("3m"))
+        read_starts(write_starts(tmp_path, []), find_map("3m"))
 
 
 @pytest.mark.parametrize("make", [StarCraft2Env, StarCraftCapabilityEnv])

@@ -19,13 +19,8 @@ from tests.marks import each_once
 EQUAL = ("3m", "8m", "2s3z", "MMM", "bane_vs_bane", "terran_5_vs_5", "protoss_10_vs_10")
 FAIR = ("3m", "8m", "2s3z", "MMM", "terran_5_vs_5", "protoss_10_vs_10", "zerg_20_vs_20")
 GRID = 4096  # a point on a grid of 1 / GRID cells has an exact mirror image
-EVERYTHING = Options(
-    obs_last_action=True,
-    obs_pathing_grid=True,
-    obs_terrain_height=True,
-    obs_timestep_number=True,
-    state_timestep_number=True,
-)
+SHOWN = ("obs_last_action", "obs_pathing_grid", "obs_terrain_height", "obs_timestep_number")
+EVERYTHING = Options(**dict.fromkeys((*SHOWN, "state_timestep_number"), True))
 CONES = Smacv2Options(conic_fov=True, prob_obs_enemy=0.5)
 
 

@@ -1,6 +1,5 @@
 """``env.start``: the same positions in every episode, or moved at random."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, Order, P, U
 from rltrain.battles.options import Options
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
-from tests.battles.conftest import random_legal, seeds
+from tests.battles.conftest import random_legal, seeds, write_starts
 
 JITTER = 0.25
 
@@ -197,9 +196,7 @@ def recorded(tmp_path: Path) -> str:
         }
         for y in (14, 15)
     ]
-    path = tmp_path / "game.json"
-    path.write_text(json.dumps({"maps": {"3m": {"starts": starts}}}), encoding="utf-8")
-    return str(path)
+    return write_starts(tmp_path, starts)
 
 
 def test_battles_begin_at_one_of_the_recorded_starts(make, recorded: str) -> None:

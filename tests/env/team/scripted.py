@@ -61,6 +61,12 @@ class Stateful(Scripted):
         return np.array([self.t], np.float32)
 
 
+def stepping(change, base=Scripted, name="Changed"):
+    """A class whose steps return what ``change`` makes of the environment and what they gave."""
+    step = lambda self, actions: change(self, *base.step(self, actions))  # noqa: E731
+    return type(name, (base,), {"step": step})
+
+
 class Turns(AECEnv):
     """a, b and c in turns; a dies in the second round."""
 

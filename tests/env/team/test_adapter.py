@@ -9,7 +9,7 @@ from rltrain.env.gymnasium import adapted
 from rltrain.env.team.team_names import Teams
 from rltrain.env.team.two_teams import TwoTeamEnv
 from rltrain.errors import EnvError
-from tests.env.team.scripted import Scripted, Stateful
+from tests.env.team.scripted import Scripted, Stateful, stepping
 from tests.env.team.test_masks import Masked
 
 
@@ -225,19 +225,6 @@ def test_a_team_that_cannot_begin_is_refused(env, error, said):
         begun(env)
 
 
-class Replaced(Scripted):
-    """``step`` returns something else in one place."""
-
-    def __init__(self, place, value):
-        super().__init__()
-        self.place, self.value = place, value
-
-    def step(self, actions):
-        found = list(super().step(actions))
-        found[self.place] = self.value
-        return tuple(found)
-
-
 NO_NUMBER = (float("nan"), float("inf"), None, np.zeros(2), "much")
 NO_FLAG = ("False", None, float("nan"))
 RETURNED = [  # in which place of the five, and what is said
@@ -263,9 +250,10 @@ RETURNED = [  # in which place of the five, and what is said
 
 @pytest.mark.parametrize(("place", "value", "said"), RETURNED)
 def test_what_a_step_returns_by_agent_is_required(place, value, said):
+    replaced = stepping(lambda env, *five: (*five[:place], value, *five[place + 1 :]))
     where = "scripted at step 1 of the episode with seed 7"
     with pytest.raises(EnvError, match=f"{where} (returned|gave a) {said}"):
-        act(begun(Replaced(place, value))[0], 0, 0)
+        act(begun(replaced())[0], 0, 0)
 
 
 def test_agents_that_change_names_are_refused():

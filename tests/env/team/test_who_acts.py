@@ -9,7 +9,7 @@ from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import adapted
 from rltrain.env.team.two_teams import FixedOpponents
 from rltrain.errors import EnvError
-from tests.env.team.scripted import Scripted, Turns
+from tests.env.team.scripted import Scripted, Turns, stepping
 
 N_STEPS = 12
 REWARDS = ("sum", "mean", "individual")
@@ -198,20 +198,11 @@ def test_opponents_that_are_kept_choose_no_actions():
     ]
 
 
-class Blind(Scripted):
-    """Gives no observation to agents in their last step."""
-
-    def step(self, actions):
-        obs, *rest = super().step(actions)
-        return {a: obs[a] for a in self.agents}, *rest
-
-
-class Blank(Scripted):
-    """Gives those that have left None."""
-
-    def step(self, actions):
-        obs, *rest = super().step(actions)
-        return {a: obs[a] if a in self.agents else None for a in obs}, *rest
+Blind = stepping(lambda env, obs, *rest: ({a: obs[a] for a in env.agents}, *rest))
+Blank = stepping(
+    lambda env, obs, *rest: ({a: obs[a] if a in env.agents else None for a in obs}, *rest)
+)
+"""Agents in their last step get no observation, or None."""
 
 
 @pytest.mark.parametrize("kind", [Blind, Blank])
