@@ -164,6 +164,17 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
     )
 
 
+def open_batch(lengths, spec, cut_off=(), n_steps=None, **fields) -> Batch:
+    """Whole episodes in which every action is available; each of the fields is one value or all."""
+    batch = make_batch(lengths, spec, n_steps, cut_off=cut_off)
+    for name, values in fields.items():
+        values, like = torch.as_tensor(values), getattr(batch, name)
+        fields[name] = (
+            values.view_as(like) if values.dim() else torch.full_like(like, values.item())
+        )
+    return replace(batch, avail_actions=torch.ones_like(batch.avail_actions), **fields)
+
+
 def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
     """The same batch with anything at all behind each window's end."""
     rng = np.random.default_rng(seed)
@@ -284,10 +295,4 @@ def require_acting_equals_unrolling(agents, batch, hidden):
 
 def one_step(spec, reward=0.5, terminated=False, action=0):
     """A window of one transition after which every action is available."""
-    batch = make_batch([1], spec=spec, cut_off=[] if terminated else [0])
-    return replace(
-        batch,
-        action=torch.full_like(batch.action, action),
-        reward=torch.full_like(batch.reward, reward),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+    return open_batch([1], spec, [] if terminated else [0], action=action, reward=reward)

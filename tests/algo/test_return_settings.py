@@ -1,14 +1,13 @@
 """Targets from settings, with values that differ from step to step."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
 from rltrain.algo.return_settings import Returns
 from rltrain.types import EnvSpec
-from tests.algo.batches import make_batch
+from tests.algo.batches import open_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
 TAU, ALPHA = 0.5, 0.9
@@ -21,11 +20,7 @@ def values(*steps):
 
 def two_steps(*rewards):
     """A window of two transitions that ends inside its episode."""
-    batch = make_batch([2], spec=SPEC, cut_off=[0])
-    last = torch.zeros_like(batch.last)
-    avail = torch.ones_like(batch.avail_actions)
-    action = torch.tensor([0, 1]).view(2, 1, 1)
-    return replace(batch, reward=values(*rewards), last=last, action=action, avail_actions=avail)
+    return open_batch([2], SPEC, cut_off=[0], action=[0, 1], reward=rewards, last=False)
 
 
 def test_the_log_policy_is_of_the_step_taken_and_the_soft_value_of_the_next():

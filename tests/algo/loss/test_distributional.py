@@ -18,8 +18,8 @@ from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec, Output
-from tests.algo.batches import make_batch
 from tests.algo.batches import one_step as of_spec
+from tests.algo.batches import open_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
 ATOMS = Categorical(atoms=3, v_min=-1.0, v_max=1.0)
@@ -155,14 +155,8 @@ def test_unavailable_actions_are_not_bootstrapped_from():
 @pytest.mark.parametrize("kind", ["categorical", "quantile"])
 def test_n_steps_stop_at_an_episodes_end(kind):
     """Two transitions of reward 0.25 and 0.5 terminate; with three steps the first is worth ½."""
-    batch = make_batch([2], spec=SPEC, n_steps=3)
-    batch = replace(
-        batch,
-        action=torch.zeros_like(batch.action),
-        reward=torch.tensor([0.25, 0.5, 100.0]).view(3, 1, 1),
-        mask=torch.tensor([[True], [False], [False]]),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+    fields = {"action": 0, "reward": [0.25, 0.5, 100.0], "mask": [True, False, False]}
+    batch = open_batch([2], SPEC, n_steps=3, **fields)
     loss, pair = of_kind(kind, n_step=3)
     assert loss(*pair, batch, Clock()).metrics["target_mean"].item() == pytest.approx(0.5)
 

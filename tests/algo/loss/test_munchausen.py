@@ -10,7 +10,7 @@ from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.targets import rescale, unscale
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import Table, make_batch, one_step
+from tests.algo.batches import Table, one_step, open_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=3, obs_shape=(1,))
 TAU, ALPHA, GAMMA = 0.5, 0.9, 0.5
@@ -65,14 +65,7 @@ def test_the_scaled_log_policy_is_added_to_the_reward_and_the_bootstrap_is_soft(
 
 def test_every_reward_of_several_steps_has_its_log_policy():
     """Two transitions, then termination: y₀ = r'₀ + γ r'₁."""
-    batch = make_batch([2], spec=SPEC)
-    batch = replace(
-        batch,
-        action=torch.tensor([0, 2]).view(2, 1, 1),
-        reward=torch.tensor([1.0, 4.0]).view(2, 1, 1),
-        mask=torch.tensor([[True], [False]]),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+    batch = open_batch([2], SPEC, action=[0, 2], reward=[1.0, 4.0], mask=[True, False])
     expected = 1 + bonus(1 / 8) + GAMMA * (4 + bonus(4 / 8))
     assert target_mean(loss_of(n_step=2), batch) == pytest.approx(expected, rel=1e-5)
 
@@ -81,13 +74,7 @@ def test_a_teams_log_policy_and_soft_value_are_the_sums_of_its_agents():
     """Both agents take actions of probability 1/8 and 4/8; Σ τ ln 8."""
     spec = replace(SPEC, n_agents=2)
     mixer = Sum(spec=spec)
-    batch = make_batch([1], spec=spec, cut_off=[0])
-    batch = replace(
-        batch,
-        action=torch.tensor([0, 2]).view(1, 1, 2),
-        reward=torch.full_like(batch.reward, 2.0),
-        avail_actions=torch.ones_like(batch.avail_actions),
-    )
+    batch = open_batch([1], spec, cut_off=[0], action=[0, 2], reward=2.0)
     online, target = Model(Table([0.0, 0.0, 0.0]), mixer), Model(Table(Q), mixer)
     y = loss_of()(online, target, batch, Clock()).metrics["target_mean"].item()
     assert y == pytest.approx(2 + bonus(1 / 8) + bonus(4 / 8) + 2 * SOFT, rel=1e-5)

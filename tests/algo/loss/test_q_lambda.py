@@ -8,7 +8,7 @@ from rltrain.algo.loss.q_lambda import LambdaLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import Table, make_batch, make_model
+from tests.algo.batches import Table, make_batch, make_model, one_step, open_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
 LOSS = LambdaLoss(gamma=0.5, trace=0.5)
@@ -19,12 +19,7 @@ def test_q_lambda_targets_of_collected_steps_by_hand():
     """Two environments, two steps and the carried one; γ = λ = ½, greedy values 20, the second one
     terminates first: y = 1 + ½ (½ 20 + ½ (2 + ½ 20)), 2 + ½ 20 | 3.
     """
-    transitions = make_batch([1] * 4, spec=SPEC, cut_off=[0, 2])  # step by step
-    transitions = replace(
-        transitions,
-        reward=torch.tensor([1.0, 3.0, 2.0, 0.0]).view(1, 4, 1),
-        avail_actions=torch.ones_like(transitions.avail_actions),
-    )
+    transitions = open_batch([1] * 4, SPEC, [0, 2], reward=[1.0, 3.0, 2.0, 0.0])  # step by step
     last = torch.tensor([[False, False], [False, True], [False, False]])
     y = LOSS.targets(MODEL, transitions, last)
     assert (y.shape, y[:, 0, 0].tolist(), y[0, 1, 0].item()) == ((2, 2, 1), [9, 12], 3)
@@ -32,10 +27,8 @@ def test_q_lambda_targets_of_collected_steps_by_hand():
 
 def test_q_lambda_bootstraps_from_available_actions_only():
     """γ = ½, one step that ends nothing; the action worth 20 is not available: y = 1 + ½ 10."""
-    transition = make_batch([1], spec=SPEC, cut_off=[0])
-    available = torch.ones_like(transition.avail_actions)
-    available[1, :, :, 1] = False
-    transition = replace(transition, reward=torch.ones(1, 1, 1), avail_actions=available)
+    transition = one_step(SPEC, reward=1.0)
+    transition.avail_actions[1, :, :, 1] = False
     y = LOSS.targets(MODEL, transition, torch.zeros(2, 1).bool())
     assert y.item() == 6
 

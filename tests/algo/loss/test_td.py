@@ -11,7 +11,7 @@ from rltrain.algo.targets import rescale, unscale
 from rltrain.interfaces import Model
 from rltrain.kernels.layers.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import SPEC, Table, gradients, make_batch, make_model
+from tests.algo.batches import SPEC, Table, gradients, make_batch, make_model, open_batch
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
@@ -27,8 +27,7 @@ def test_one_step_and_one_agent_is_a_double_dqn(double, huber, dueling, weighed)
         make_model("mlp", "independent", spec, seed, last_action=False, dueling=dueling)
         for seed in range(2)
     )
-    batch = make_batch([1] * 8, spec=spec, cut_off=[0, 1, 2, 3])
-    batch = replace(batch, avail_actions=torch.ones_like(batch.avail_actions))
+    batch = open_batch([1] * 8, spec, cut_off=[0, 1, 2, 3])
     if weighed:
         batch = replace(batch, weight=torch.linspace(0.1, 1, 8))
     result = TDLoss(gamma=0.9, double=double, n_step=1, huber=huber)(online, target, batch, Clock())
