@@ -37,23 +37,26 @@ SPACES = {
 }
 WORDS = ["algo=dqn", "algo.network.head_sizes=[8]", "test.n_envs=1", "hardware.n_envs=1"]
 WORDS += ["hardware.threads=1"]
+CHOICE = spaces.Discrete(3, start=2)
 
 
-def trainer_on(space, folder, *overrides):
+def trainer_on(space, folder, *overrides, shown=None, actions=CHOICE):
+    """A trainer on an environment that shows this, or a sample of its space."""
     small = ["algo.network.hidden_sizes=[8]"] if len(space.shape or ()) != 3 else []
-    actions = spaces.Discrete(3, start=2)
-
-    def make():
-        return Scripted(space, [space.sample()], actions=actions)
-
+    make = lambda: Scripted(space, [space.sample() if shown is None else shown], actions)  # noqa: E731
     return rltrain.make_trainer([*WORDS, *small, *overrides], folder, env=make)
+
+
+def loaded_on(space, folder, *overrides, **given):
+    """The same, and its policy."""
+    trainer = trainer_on(space, folder, *overrides, **given)
+    return trainer, rltrain.load_policy(trainer.save("weights"))
 
 
 @pytest.mark.parametrize("kind", SPACES)
 def test_an_observation_as_its_environment_gives_it_becomes_the_same_action(kind, tmp_path):
     space, shown = SPACES[kind]
-    trainer = trainer_on(space, tmp_path)
-    policy = rltrain.load_policy(trainer.save("weights"))
+    trainer, policy = loaded_on(space, tmp_path)
     policy.reset()
     for obs in shown:
         action = policy.act(obs)
@@ -78,13 +81,7 @@ def test_a_row_becomes_an_action_of_the_environment(kind, actions, tmp_path):
     """Defect: rows of MultiBinary counted as stored, and became an array of actions."""
     space, rows = ROWS[kind]
     shown = np.array(rows, space.dtype)
-
-    def make():
-        return Scripted(space, [shown], actions=actions)
-
-    small = "algo.network.hidden_sizes=[8]"
-    trainer = rltrain.make_trainer([*WORDS, small], tmp_path, env=make)
-    policy = rltrain.load_policy(trainer.save("weights"))
+    trainer, policy = loaded_on(space, tmp_path, shown=shown, actions=actions)
     for obs in (shown, rows, tuple(map(tuple, rows))):
         assert actions.contains(np.int64(a) if isinstance(a := policy.act(obs), int) else a)
         assert np.array_equal(a, trainer.compute_single_action(shown))
@@ -110,8 +107,7 @@ def test_a_pickled_policy_acts_as_before(kind, overrides, tmp_path):
 
 
 def test_observations_as_the_run_stored_them_give_an_action_per_agent(tmp_path):
-    trainer = trainer_on(spaces.Discrete(5, start=5), tmp_path)
-    policy = rltrain.load_policy(trainer.save("weights"))
+    trainer, policy = loaded_on(spaces.Discrete(5, start=5), tmp_path)
     one = np.eye(5, dtype=np.float32)[None, 2]
     found = policy.act(one, np.ones((1, 3)))
     assert found.shape == (1,)
@@ -148,8 +144,7 @@ LAYOUTS = {
 def test_arrays_of_every_layout_give_the_same_action(kind, tmp_path):
     """Defect: torch refused negative strides and warned of arrays that cannot be written."""
     space, (obs, *_) = SPACES[kind]
-    trainer = trainer_on(space, tmp_path)
-    policy = rltrain.load_policy(trainer.save("weights"))
+    trainer, policy = loaded_on(space, tmp_path)
     mask, obs = np.array([[1, 0, 1]], np.uint8), np.asarray(obs, space.dtype)
     stored = (obs if kind == "box" else obs.transpose(2, 0, 1))[None]
     expected = policy.act(obs, mask)
@@ -163,9 +158,8 @@ def test_arrays_of_every_layout_give_the_same_action(kind, tmp_path):
 
 
 def test_stacked_frames_are_those_of_the_episode(tmp_path):
-    space = spaces.Box(-9, 9, (2,))
-    trainer = trainer_on(space, tmp_path, "env=gymnasium", "env.frame_stack=2")
-    policy = rltrain.load_policy(trainer.save("weights"))
+    frames = ["env=gymnasium", "env.frame_stack=2"]
+    trainer, policy = loaded_on(spaces.Box(-9, 9, (2,)), tmp_path, *frames)
     seen, state = [np.full(2, x) for x in (1.0, -5.0, 8.0)], None
     for obs in seen:
         action, state = trainer.compute_single_action(obs, state)
@@ -193,10 +187,8 @@ def test_masks_are_asked_for_where_actions_can_be_unavailable(tmp_path):
 
 def test_masks_of_components_are_taken_as_the_environment_gives_them(tmp_path):
     """Defect: those of swapped components, too many of them and other numbers gave an action."""
-    space = spaces.MultiDiscrete([2, 3], start=[3, 0])
-    make = lambda: Scripted(actions=space)  # noqa: E731
-    trainer = rltrain.make_trainer([*WORDS, "algo.network.hidden_sizes=[8]"], tmp_path, env=make)
-    policy = rltrain.load_policy(trainer.save("weights"))
+    actions = spaces.MultiDiscrete([2, 3], start=[3, 0])
+    trainer, policy = loaded_on(spaces.Box(-1, 1, (2,)), tmp_path, actions=actions)
     obs = np.zeros(2)
     asked = {
         "act": lambda mask: policy.act(obs, mask).tolist(),

@@ -98,8 +98,7 @@ def test_projection_needs_memory_for_atoms_and_not_for_their_pairs():
 
 def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
     """reward 0.5, γ = ½: GOOD's atoms move to 0, 0.5, 1; m = (0, 0.35, 0.65)."""
-    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
-    result = categorical()(online, target, one_step(), Clock())
+    result = learned("categorical", one_step())
     expected = -(0.35 * math.log(0.3) + 0.65 * math.log(0.2))
     assert result.loss_sum.item() == pytest.approx(expected, rel=1e-5)
     assert result.priority.tolist() == pytest.approx([expected], rel=1e-5)
@@ -114,8 +113,7 @@ def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
 @pytest.mark.parametrize(("reward", "clipped"), [(0.5, 0.0), (0.75, 0.5), (-0.75, 0.2), (2.0, 1.0)])
 def test_clipped_target_mass_is_what_lay_outside_the_support(reward, clipped):
     """γ = ½: GOOD's atoms (0.2, 0.3, 0.5) move to reward + (-0.5, 0, 0.5)."""
-    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
-    result = categorical()(online, target, one_step(reward), Clock())
+    result = learned("categorical", one_step(reward))
     assert result.metrics["clipped_target_mass"].item() == pytest.approx(clipped)
 
 
@@ -128,8 +126,7 @@ def test_categorical_gradient_is_the_difference_of_distributions():
 
 
 def test_a_terminated_transition_puts_all_probability_at_its_reward():
-    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
-    result = categorical()(online, target, one_step(terminated=True), Clock())
+    result = learned("categorical", one_step(terminated=True))
     assert result.loss_sum.item() == pytest.approx(-0.5 * (math.log(0.3) + math.log(0.2)))
 
 
@@ -145,10 +142,9 @@ def test_double_takes_the_online_networks_action(double, m):
 
 
 def test_unavailable_actions_are_not_bootstrapped_from():
-    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
     batch = one_step()
     batch.avail_actions[1, 0, 0, 1] = False
-    result = categorical()(online, target, batch, Clock())
+    result = learned("categorical", batch)
     assert result.metrics["target_mean"].item() == pytest.approx(0.5 + 0.5 * -0.3)
 
 
@@ -157,8 +153,8 @@ def test_n_steps_stop_at_an_episodes_end(kind):
     """Two transitions of reward 0.25 and 0.5 terminate; with three steps the first is worth ½."""
     fields = {"action": 0, "reward": [0.25, 0.5, 100.0], "mask": [True, False, False]}
     batch = open_batch([2], SPEC, n_steps=3, **fields)
-    loss, pair = of_kind(kind, n_step=3)
-    assert loss(*pair, batch, Clock()).metrics["target_mean"].item() == pytest.approx(0.5)
+    result = learned(kind, batch, n_step=3)
+    assert result.metrics["target_mean"].item() == pytest.approx(0.5)
 
 
 QUANTILES = Quantile(quantiles=2)  # levels 1/4, 3/4
@@ -170,11 +166,12 @@ def quantile(distribution=QUANTILES, **given):
     return QuantileLoss(**{**plain, **given}, distribution=distribution)
 
 
-def of_kind(kind, **given):
-    """A loss of this name, and its models."""
+def learned(kind, batch, **given):
+    """The result of a loss of this name for models of its distribution."""
     if kind == "categorical":
-        return categorical(**given), models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
-    return quantile(**given), models(QUANTILES, QUARTERS, QUARTERS)
+        pair = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+        return categorical(**given)(*pair, batch, Clock())
+    return quantile(**given)(*models(QUANTILES, QUARTERS, QUARTERS), batch, Clock())
 
 
 def test_quantile_loss_by_hand():
@@ -182,8 +179,7 @@ def test_quantile_loss_by_hand():
 
     Errors 2.5, 4.5 | 0.5, 2.5; Huber 2, 4 | 0.125, 2; weights 1/4 | 3/4.
     """
-    online, target = models(QUANTILES, QUARTERS, QUARTERS)
-    result = quantile()(online, target, one_step(), Clock())
+    result = learned("quantile", one_step())
     assert result.loss_sum.item() == pytest.approx(0.25 * 3 + 0.75 * 1.0625)
     assert result.priority.tolist() == [2.5]
     metrics = {name: value.item() for name, value in result.metrics.items()}
@@ -194,8 +190,7 @@ def test_quantile_loss_by_hand():
 
 def test_quantiles_too_high_weigh_with_the_other_share():
     """Learned 0, 2; the target is -1 throughout: errors -1 | -3, Huber ½ | 2.5."""
-    online, target = models(QUANTILES, QUARTERS, QUARTERS)
-    result = quantile()(online, target, one_step(reward=-1.0, terminated=True), Clock())
+    result = learned("quantile", one_step(reward=-1.0, terminated=True))
     assert result.loss_sum.item() == pytest.approx(0.75 * 0.5 + 0.25 * 2.5)
 
 
@@ -233,10 +228,9 @@ def test_implicit_quantiles_weigh_with_the_levels_they_were_drawn_at():
 
 @pytest.mark.parametrize("kind", ["categorical", "quantile"])
 def test_weight_scales_a_windows_loss_and_not_its_priority(kind):
-    loss, pair = of_kind(kind)
     batch = one_step()
-    plain = loss(*pair, batch, Clock())
-    weighed = loss(*pair, replace(batch, weight=torch.tensor([0.25])), Clock())
+    plain = learned(kind, batch)
+    weighed = learned(kind, replace(batch, weight=torch.tensor([0.25])))
     assert weighed.loss_sum.item() == pytest.approx(plain.loss_sum.item() / 4)
     assert torch.equal(weighed.priority, plain.priority)
 

@@ -144,12 +144,8 @@ def test_observation_that_is_not_finite_makes_the_step_so(bad):
 def test_unroll_gives_what_the_actor_saw(kind):
     """Step by step with ``step``, as acting does, against the whole window."""
     agents = AGENTS[kind](spec=SPEC)
-    batch = make_batch([5, 5])
-    q = agents.unroll(batch).q
     hidden = torch.zeros(2, 2, agents.hidden_dim)
-    for t in range(6):
-        seen, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
-        torch.testing.assert_close(q[t], seen, rtol=1e-5, atol=1e-6)
+    require_acting_equals_unrolling(agents, make_batch([5, 5]), hidden)
 
 
 def test_unroll_starts_from_the_stored_hidden_state():
