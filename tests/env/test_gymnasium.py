@@ -29,8 +29,7 @@ def test_rewards_are_clipped_only_if_asked_for_and_returns_never(clip, seen):
     """Defect: train/return_mean was that of clipped rewards."""
     kwargs = {"rewards": (-3, 0.5, 9), "ends": ("", "", "truncated")}
     env = made("Scripted-v0", n_envs=2, kwargs=kwargs, reward_clip=clip)
-    policy: Any = Zeros()
-    steps = Rollout(env=env, policy=policy, seeds=lambda i, k: 6).collect(4, Clock())
+    steps = rollout_of(env).collect(4, Clock())
     assert steps.reward[:3, 0, 0].tolist() == seen
     assert [(episode.episode_return, episode.info) for episode in steps.episodes] == [(6.5, {})] * 2
 
@@ -237,11 +236,14 @@ def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
     assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
 
 
-def test_a_broken_environment_is_a_broken_world() -> None:
+def rollout_of(env: Any) -> Rollout:
     policy: Any = Zeros()
-    rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda i, k: 6)
+    return Rollout(env=env, policy=policy, seeds=lambda i, k: 6)
+
+
+def test_a_broken_environment_is_a_broken_world() -> None:
     with pytest.raises(EnvError, match=r"BrokenReward-v0 at step 2 .* with seed 6 returned"):
-        rollout.collect(5, Clock())
+        rollout_of(made("BrokenReward-v0")).collect(5, Clock())
 
 
 def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
@@ -260,9 +262,8 @@ def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
 )
 def test_what_reset_and_step_return_is_checked(method, returned, match) -> None:
     """Defect: the number of values was unpacked as it was, with a text about unpacking."""
-    policy: Any = Zeros()
     env = made("CartPole-v1", compiled=False)
-    rollout = Rollout(env=env, policy=policy, seeds=lambda i, k: 6)
+    rollout = rollout_of(env)
     setattr(env.envs[0].env, method, lambda *args, **kwargs: returned)
     with pytest.raises(EnvError, match=match):
         rollout.collect(2, Clock())

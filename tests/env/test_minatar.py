@@ -101,18 +101,16 @@ def test_difficulty_ramping_is_passed_on() -> None:
     assert [stand_in(difficulty_ramping=on).game.ramping for on in (True, False)] == [True, False]
 
 
-@pytest.mark.parametrize(("limit", "ends"), [(2, (False, True)), (None, (False, False))])
-def test_a_time_limit_cuts_off(limit: int | None, ends: tuple[bool, bool]) -> None:
+@pytest.mark.parametrize(
+    ("limit", "ends_at", "ends"),
+    [(2, 100, (False, True)), (None, 100, (False, False)), (2, 2, (True, False))],
+)
+def test_a_time_limit_cuts_off_what_has_not_ended(monkeypatch, limit, ends_at, ends) -> None:
+    monkeypatch.setattr(StandIn, "ends_at", ends_at)
     env = stand_in(max_episode_steps=limit)
     assert env.spec.max_steps == limit
     go(env, 0)
     assert go(env, 0)[2:4] == ends
-
-
-def test_a_game_that_ends_at_its_limit_is_not_cut_off(monkeypatch: Any) -> None:
-    monkeypatch.setattr(StandIn, "ends_at", 1)
-    env = stand_in(max_episode_steps=1)
-    assert go(env, 0)[2:4] == (True, False)
 
 
 def test_plain_values_are_copies() -> None:

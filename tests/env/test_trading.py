@@ -32,10 +32,15 @@ DOUBLING = [1, 2, 4, 8, 4, 8, 16, 32, 16, 8]
 
 
 @pytest.fixture
-def doubling(tmp_path: Path) -> str:
+def doubling() -> str:
     """Ten prices, five for training and five for tests with ``test_fraction=0.5``."""
-    path = tmp_path / "prices.csv"
-    path.write_text("\n".join(map(str, DOUBLING)))
+    return written("\n".join(map(str, DOUBLING)))
+
+
+def written(text: str, name: str = "prices.csv") -> str:
+    """A file in the current folder; its path."""
+    path = Path.cwd() / name
+    path.write_text(text)
     return str(path)
 
 
@@ -114,20 +119,16 @@ def test_observations_are_standardised_by_the_training_prices(doubling: str) -> 
     np.testing.assert_allclose(tests.reset(seed=0)[0], [scaled, 0], rtol=1e-6)  # 8 to 16
 
 
-def altered(tmp_path: Path, at: range, factor: float) -> str:
+def altered(at: range, factor: float) -> str:
     prices = generated_prices(400, 0)
     prices[at] *= factor * (1 + 0.3 * np.sin(np.arange(len(at))))
-    path = tmp_path / f"altered-{at.start}.csv"
-    path.write_text("close\n" + "\n".join(map(str, prices)))
-    return str(path)
+    return written("close\n" + "\n".join(map(str, prices)), f"altered-{at.start}.csv")
 
 
-def test_training_knows_nothing_of_the_prices_of_tests(tmp_path: Path) -> None:
+def test_training_knows_nothing_of_the_prices_of_tests() -> None:
     given: dict[str, Any] = {"test_fraction": 0.25, "episode_length": None}
-    one, two = (
-        StockTradingEnv(prices=altered(tmp_path, at, 7.0), **given)
-        for at in (range(300, 400), range(301, 390))
-    )
+    parts = range(300, 400), range(301, 390)
+    one, two = (StockTradingEnv(prices=altered(at, 7.0), **given) for at in parts)
     for a, b in ((one.returns, two.returns), (one.seen_returns, two.seen_returns)):
         np.testing.assert_array_equal(a, b)
         assert len(a) == 299  # the last training price is number 299
@@ -194,10 +195,8 @@ def test_it_is_drawn_for_a_record_only(record: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["1\n2.5\n", "Date,Close,Volume\n2020-01-01,1,9\n2020-01-02,2.5,9\n", "close\n1\n\n2.5"]
 )
-def test_prices_are_read_from_a_file(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(text)
-    assert read_prices(str(path)).tolist() == [1, 2.5]
+def test_prices_are_read_from_a_file(text: str) -> None:
+    assert read_prices(written(text)).tolist() == [1, 2.5]
 
 
 @pytest.mark.parametrize(
@@ -212,11 +211,9 @@ def test_prices_are_read_from_a_file(tmp_path: Path, text: str) -> None:
         ("c," * 9_000, r"first line '(c,){39}c\.$"),
     ],
 )
-def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(text)
+def test_a_file_that_is_no_price_list_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        read_prices(str(path))
+        read_prices(written(text))
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), sparse])
@@ -234,10 +231,9 @@ def test_a_file_without_an_end_is_refused_at_once(tmp_path: Path, make: Any) -> 
         (DOUBLING, {"episode_length": 5}, r"10 prices .* 5 for training .* 5 for .* 7 or more"),
     ],
 )
-def test_a_game_that_cannot_be_played_is_refused(doubling: str, prices, given, said) -> None:
-    Path(doubling).write_text("\n".join(map(str, prices)))
+def test_a_game_that_cannot_be_played_is_refused(prices, given, said) -> None:
     with pytest.raises(ValueError, match=said):
-        game(doubling, **given)
+        game(written("\n".join(map(str, prices))), **given)
 
 
 def test_a_missing_file_is_refused() -> None:
