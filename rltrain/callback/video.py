@@ -33,7 +33,6 @@ class RecordVideo(Callback):
         if self.due.reached(env_steps):
             with trainer.disk.attempt("a recording"):
                 folder.mkdir(exist_ok=True)
-            if folder.is_dir():
                 trainer.tests.recorder = self.recorder(trainer, folder)
                 trainer.tests.recorder.disk = trainer.disk
 

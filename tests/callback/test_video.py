@@ -1,7 +1,9 @@
 """Videos of tests while a run trains: which tests, for which loggers, and nothing else changes."""
 
+import errno
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,6 +80,18 @@ class Run:
     def __init__(self, run_dir):
         self.clock, self.run_dir, self.tests = Clock(), run_dir, SimpleNamespace(clock=Clock())
         self.disk, self.test_rollout = Disk(), SimpleNamespace(env=TwoStepGames(n_envs=1))
+
+
+def test_a_test_is_not_recorded_on_a_disk_that_is_gone(tmp_path, monkeypatch):
+    def gone(*args, **kwargs):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    run = Run(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", gone)
+        patched.setattr(Path, "stat", gone)
+        RecordVideo(interval=100, loggers=Loggers([])).on_test_start(run)
+    assert (run.tests.recorder, run.disk.degraded) == (None, True)
 
 
 def test_an_interrupted_test_is_recorded_again(tmp_path):
