@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,16 @@ def merged(files: Iterable[tuple[str, File]]) -> dict[str, Key]:
     return out
 
 
-def as_yaml(tree: object) -> str:
+def as_yaml(tree: object, emitter: Any = DUMPER) -> str:
     """Plain containers as OmegaConf writes them, with the compiled emitter where there is one."""
     from omegaconf._utils import get_omega_conf_dumper
 
-    emitter = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     represented = {"yaml_representers": get_omega_conf_dumper().yaml_representers}
     dumper: Any = type("Dumper", (emitter,), {**represented, "ignore_aliases": lambda *_: True})
-    return str(yaml.dump(tree, None, dumper, allow_unicode=True, sort_keys=False))
+    try:
+        return str(yaml.dump(tree, None, dumper, allow_unicode=True, sort_keys=False))
+    except UnicodeEncodeError:  # bytes of a path that are no text, which only the other one writes
+        return as_yaml(tree, yaml.SafeDumper)
 
 
 def is_file(value: object) -> bool:

@@ -87,6 +87,7 @@ def test_catalog_and_suggestions_need_neither_hydra_nor_torch():
     [
         *("on", "null", "~", "1e-3", "08", "1_000", "1:30", "a: b", "- y", "# z", "${a}", "???"),
         *("", " a ", "'\"", "a\nb\n", "\t", "ä😀", "a\x85  b", "x " * 90, "x  " * 90),
+        "not of Unicode: \udcff",
     ],
 )
 def test_a_text_is_read_from_yaml_as_it_was_written(text):
