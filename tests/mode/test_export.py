@@ -266,11 +266,6 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypa
         export(own_folder, [], None)
 
 
-def test_an_export_needs_a_checkpoint(command, small):
-    with pytest.raises(UsageError, match="mode=export checkpoint=RUN_FOLDER"):
-        command("mode=export", *small)
-
-
 def script_prints(folder):
     return python("act.py", cwd=folder, check=True).stdout.strip()
 

@@ -204,19 +204,3 @@ def test_a_new_run_starts_from_one(small, tmp_path):
     for name, weight in states["online"].items():
         assert np.array_equal(weight, states["target"][name]), name
     made.close()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "error", "words"),
-    [
-        (
-            "mode=evaluate checkpoint=demo/8m",
-            CheckpointError,
-            "demo/2s3z, demo/3m, demo/MMM, demo/cart",
-        ),
-        ("resume=demo/3m", UsageError, "have weights only and cannot be continued"),
-    ],
-)
-def test_what_there_is_not(command, overrides, error, words):
-    with pytest.raises(error, match=words):
-        command(*overrides.split())

@@ -331,11 +331,6 @@ def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
         read_folder(folder.with_name(f"{10**17}"), None)
 
 
-def test_an_import_needs_a_folder(command, small):
-    with pytest.raises(UsageError, match="mode=import checkpoint=DIR"):
-        command("mode=import", *small)
-
-
 @pytest.mark.parametrize("algo", ["qtran", "qplex", "ow_qmix"])
 def test_other_mixers_and_their_moments_are_taken_over(folder, algo):
     overrides = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]

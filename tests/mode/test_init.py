@@ -41,21 +41,6 @@ def test_python_may_be_in_a_folder_of_any_name(own_folder, monkeypatch):
     assert "ran -m rltrain experiment=./train.yaml" in made.stdout
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("seed=3", "Leave out seed=3"),
-        ("name=mine", "Leave out name=mine"),
-        ("env=cartpole", "Leave out env=cartpole"),
-        ("-m", "starts new runs"),
-    ],
-)
-def test_what_a_project_does_not_have_is_refused(command, own_folder, word, message):
-    with pytest.raises(UsageError, match=message):
-        command("mode=init", word)
-    assert list(own_folder.iterdir()) == []
-
-
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, "kill -9"])
 def test_what_was_begun_is_removed_or_finished_and_the_same_command_works(
     error, command, own_folder, monkeypatch

@@ -128,33 +128,6 @@ def test_a_command_needs_no_folder_for_temporary_files(own_folder, monkeypatch, 
     assert [path.name for path in own_folder.iterdir()] == ["file"]
 
 
-LINKS = {"loop": "loop", "to nothing": "nowhere"}
-
-
-@pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        (["env=two_step", "hydra.run.dir=LINK/run"], r"hydra\.run\.dir=FOLDER"),
-        (["env=two_step", "hydra.run.dir=LINK"], r"hydra\.run\.dir=FOLDER"),
-        (["-m", "seed=1,2", "env=two_step", "hydra.sweep.dir=LINK"], r"hydra\.sweep\.dir=FOLDER"),
-        (["-m", "seed=1,2", "env=two_step", "hydra.sweep.dir=LINK/x"], r"hydra\.sweep\.dir=FOLDER"),
-        (["mode=init", "init.folder=LINK/x"], r"init\.folder=FOLDER"),
-        (["mode=init", "init.folder=LINK"], r"init\.folder=FOLDER"),
-        (["mode=evaluate", "checkpoint=LINK"], "there is nothing at"),
-        (["mode=import", "checkpoint=LINK", "env=two_step"], r"There is no agent\.th"),
-        (["resume=LINK"], "there is nothing at"),
-        (["mode=report", "runs=LINK"], "runs=LINK matches nothing"),
-    ],
-    ids=lambda x: str(x),
-)
-@pytest.mark.parametrize("link", LINKS)
-def test_a_link_that_leads_nowhere_is_refused(own_folder, words, advice, link):
-    (own_folder / "LINK").symlink_to(own_folder / LINKS[link].replace("loop", "LINK"))
-    with pytest.raises(RltrainError, match=advice):
-        run(words)
-    assert [path.name for path in own_folder.iterdir()] == ["LINK"]
-
-
 QUIET_NEW = ["env=two_step", "logger=[]"]
 SMAC = ["algo=qmix", "env=smac", "env.map_name=3m", "logger=[]"]
 TYPED = [

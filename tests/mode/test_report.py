@@ -1,7 +1,6 @@
 import csv
 import itertools
 import json
-import re
 from tempfile import TemporaryFile
 
 import pytest
@@ -12,8 +11,6 @@ from rltrain.main import run
 from rltrain.report.page import FIGURES
 from tests.helpers import python
 from tests.report.runs import write_run
-
-OUTPUTS = ["mode=report", "runs=outputs"]
 
 
 @pytest.fixture
@@ -77,30 +74,6 @@ def test_published_values_stand_beside_runs(runs, capsys):
 @pytest.mark.usefixtures("figures_not_drawn")
 def test_every_published_table_is_a_report(runs, table):
     assert run(["mode=report", f"runs=published/{table}", "report.resamples=50"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("overrides", "answer"),
-    [
-        (["mode=report"], "mode=report needs runs"),
-        (["mode=report", "runs=[]"], "mode=report needs runs"),
-        (["mode=report", "runs=nowhere"], "runs=nowhere matches nothing. Expected run folders"),
-        (
-            ["mode=report", "runs=published/smax"],
-            "there is no published table 'smax'. Expected one of smac, smacv2, zoo, cleanrl, ",
-        ),
-        (["mode=report", "runs=outputs", "algo=dqn"], "algo=dqn: a report reads finished runs"),
-        (["mode=report", "runs=outputs", "report.metric=loss"], "They have test/return_mean"),
-        ([*OUTPUTS, "report.metric=test/retrun_mean"], "Type report.metric=test/return_mean."),
-        (["mode=report", "runs=outputs", "report.statistic=median"], "expected one of mean, iqm"),
-        (["mode=report", "runs=outputs", "report.confidence=95"], "report.confidence=95"),
-        (["mode=report", "runs=outputs", "report.metrc=x"], "Did you mean report.metric=x?"),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_written(runs, overrides, answer):
-    with pytest.raises(UsageError, match=re.escape(answer)):
-        run(overrides)
-    assert not (runs / "outputs/report").exists()
 
 
 @pytest.mark.parametrize("name", ["", "tables", "figures"])

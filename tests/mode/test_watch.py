@@ -12,7 +12,6 @@ from rltrain.env.smac import SmacVectorEnv
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen
 from rltrain.mode.watch import AROUND, UnitCamera, watch
-from tests.helpers import nothing_written
 from tests.video.test_recorder import rollout
 
 SCREEN = {"width": 60, "height": 12}
@@ -98,9 +97,3 @@ def test_runs_whose_tests_other_processes_played_can_be_watched(command, own_fol
     words = ["env=smac", "total_env_steps=30", "test.n_workers=1", "test.episodes=1", "logger=[]"]
     assert command(*words, "hydra.run.dir=run", "hardware.n_envs=1", "test.n_envs=1") == 0
     assert command("mode=watch", "checkpoint=run", "test.episodes=1") == 0
-
-
-def test_watching_needs_a_policy(command, tmp_path):
-    with pytest.raises(UsageError, match="mode=watch needs a checkpoint"):
-        command("mode=watch", "env=smac")
-    assert nothing_written(tmp_path)

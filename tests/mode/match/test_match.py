@@ -195,41 +195,11 @@ def test_ratings_are_those_of_the_counted_battles():
     assert np.sign(found.ratings.bradley_terry.value[0]) == np.sign(odds)
 
 
-REFUSED = {
-    "one agent": ("closest", 4, (), "two agents or more, got 1"),
-    "none": ("", 4, (), "two agents or more, got 0"),
-    "twice": ("closest, focus, closest", 4, (), "closest is listed twice"),
-    "seeds": ("closest, focus", 4, ("seed=1,2",), "mode=match takes one"),
-    "odd": ("closest, focus", 5, (), "Expected an even number"),
-    "one battle": ("closest, focus", 1, (), "Expected an even number"),
-    "no battle": ("closest, focus", 0, (), r"match\.battles=0: expected"),
-    "unknown": ("closest, closets", 4, MAP, "'closets' is not an agent: expected builtin, a"),
-    "one side": ("random, builtin", 4, ("env=cartpole",), "needs an environment with two sides"),
-    "own opponent": ("closest, focus", 4, (*MAP, "test.opponent=kite"), "all agents of a match"),
-    "test.episodes": ("closest, focus", 4, (*MAP, "test.episodes=8"), "Leave it out"),
-    "episodes": ("closest, focus", 4, (*MAP, "episodes=8"), "episodes=8: match.battles=N are"),
-    "load_step": ("closest, focus", 4, (*MAP, "load_step=best"), "a path chooses a checkpoint"),
-    "only builtin": ("builtin", 4, MAP, "two agents or more"),
-    "StarCraft II": ("closest, focus", 4, (*MAP, "env.rules=smaclite"), "cannot play"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_bad_matches_are_refused_in_one_paragraph(name):
-    agents, battles, more, message = REFUSED[name]
-    with pytest.raises(UsageError, match=message) as refused:
-        run(words(agents, battles, *more))
-    assert "\n" not in str(refused.value)
-    assert not Path("outputs/match").exists()
-
-
 def test_a_thousand_pairings_need_a_number_of_battles():
     agents = ", ".join(f"agent{i}" for i in range(46))
     many = "46 agents are 1,035 pairings, with match.battles=200 207,000 battles"
     with pytest.raises(UsageError, match=many):
         run(["mode=match", f"checkpoints=[{agents}]", *MAP])
-    with pytest.raises(UsageError, match="'agent0' is not"):  # with a number: it is looked for
-        run(words(agents, 2, *MAP))
 
 
 def test_a_match_of_many_battles_is_continued(own_folder, monkeypatch, capsys):

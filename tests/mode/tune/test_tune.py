@@ -5,7 +5,6 @@ with several.
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -121,32 +120,6 @@ def test_a_trial_that_was_killed_before_it_was_pruned_is_pruned(event):
     callback = worker.ReportTests(trial, "auto")
     getattr(callback, event)(trainer, {"test/return_mean": 1.0})
     assert (len(trainer.stopped), trial.reported) == (1, Trial.reported)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "answer"),
-    [
-        (
-            ["algo=rainbow", "env=minatar"],
-            "no search space for rainbow: type tune=NAME with one of",
-        ),
-        (["algo=vdn", "env=smac", "tune=qmix"], "algo.mixer.embed_dim"),
-        (["tune.sampler=best"], "expected one of tpe, gp, random"),
-        (
-            ["tune.space=[{key: algo.batch_size}]"],
-            "tune.space: algo.batch_size: expected low below",
-        ),
-        (["tune.space=[{key: algo.batch_size, low: 0, high: 9}]"], "algo.batch_size=0"),
-        (["tune.space=[{key: algo.batch_size, choices: [8, 0, 9]}]"], "algo.batch_size=0"),
-        (["-m"], "leave out"),
-        (["hydra.run.dir=here"], "tune.dir=FOLDER chooses the folder"),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_written(overrides, answer, tmp_path):
-    base = ["mode=tune"] if "env=" in " ".join(overrides) else ["mode=tune", *TINY[1:3]]
-    with pytest.raises(UsageError, match=re.escape(answer)):
-        run([*base, *overrides])
-    assert not list(tmp_path.iterdir())
 
 
 SPACE = {"key": "algo.batch_size", "low": 8, "high": 9}
