@@ -16,7 +16,6 @@ import psutil
 import pytest
 import torch
 
-import rltrain
 from rltrain.errors import UsageError
 from rltrain.types import Clock
 from tests.hardware.ddp.learning import CASES, batch_of, learn, learner_of, results
@@ -266,40 +265,3 @@ def test_the_requeue_script_of_the_docs(tmp_path):
     assert ended["env_steps"] >= status["env_steps"] + 300
     assert ended["updates"] > status["updates"] > 0
     assert (tmp_path / "requeued").read_text() == "requeue 7\n"
-
-
-def as_rank(monkeypatch, world_size):
-    for name, value in zip(VARIABLES, (0, world_size, 0, "localhost", 1), strict=True):
-        monkeypatch.setenv(name, str(value))
-
-
-@pytest.mark.parametrize(
-    ("words", "match"),
-    [
-        (["hardware.n_envs=1"], r"one environment at least.*Type hardware\.n_envs=2"),
-        (["algo.batch_size=7"], r"a multiple of 2\. Type algo\.batch_size=8"),
-        (["buffer.capacity=1"], r"Type buffer\.capacity=2"),
-        (["save.replay_buffer=true"], r"Type save\.replay_buffer=false"),
-        (["algo.reward_norm=scale"], r"Type algo\.reward_norm=null"),
-        (["hardware.n_workers=2"], r"hardware\.n_workers belongs to hardware=process"),
-        (
-            ["env=smac", "env.map_name=3m", "env.opponent=self", "self_play.sampling=prioritized"],
-            r"each of the 2 has its own\. Type self_play\.sampling=uniform",
-        ),
-        (["algo.network.normalize_obs=true"], r"Type algo\.network\.normalize_obs=false"),
-    ],
-)
-def test_what_ranks_cannot_do_is_refused(tmp_path, monkeypatch, words, match):
-    as_rank(monkeypatch, 2)
-    typed = {word.partition("=")[0]: word for word in [*SMALL, *words]}
-    with pytest.raises(UsageError, match=match):
-        rltrain.make_trainer([*typed.values()], run_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_without_torchrun_the_command_to_type_is_shown(tmp_path, monkeypatch):
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    typed = r"Type torchrun --nproc-per-node=2 -m rltrain … with the same overrides"
-    with pytest.raises(UsageError, match=typed):  # a resumed run refuses hardware=ddp, and =auto
-        rltrain.make_trainer(SMALL, run_dir=tmp_path / "run")

@@ -208,42 +208,6 @@ def test_a_broken_environment_ends_the_run_with_its_state_saved(tmp_path):
         require_whole_episodes(trainer)
 
 
-@pytest.mark.parametrize(
-    ("words", "match"),
-    [
-        (["hardware.n_workers=0"], r"hardware\.n_workers=0: expected a whole number, 1 or more"),
-        (["hardware.n_workers=6"], r"at most hardware\.n_envs=5.*Type hardware\.n_workers=5, or"),
-        (["hardware.n_envs=500", "hardware.n_workers=500"], r"for each of\s+the \d+ cores"),
-        (["env.timeout=0"], r"env\.timeout=0: expected a finite number above 0"),
-        (["dataset.write=d"], r"Type hardware=auto, or dataset\.write=null"),
-        (["algo/exploration=parameter_noise"], r"Type hardware=auto, or algo/exploration="),
-    ],
-)
-def test_what_workers_cannot_do_is_refused(tmp_path, words, match):
-    kept = [w for w in SMALL if not ("parameter_noise" in words[0] and "env_steps=100" in w)]
-    with pytest.raises(UsageError, match=match):
-        rltrain.make_trainer([*kept, *PROCESS, "env=cartpole", *words], run_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_number_of_workers_that_nobody_typed_is_said_to_be_the_usual_one(tmp_path):
-    said = r"=process has hardware\.n_workers=4 unless .*Type hardware\.n_workers=2\."
-    with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer([*SMALL, "hardware=process", "hardware.n_envs=2"], tmp_path)
-
-
-def test_on_policy_learning_does_not_overlap(tmp_path):
-    words = ["algo=pqn", "env=cartpole", "tuned=none", "hardware.threads=1", *PROCESS]
-    with pytest.raises(UsageError, match=r"on-policy.*Type hardware\.overlap=false"):
-        rltrain.make_trainer([*words, "hardware.overlap=true"], run_dir=tmp_path / "run")
-
-
-@pytest.mark.parametrize("word", ["hardware.n_workers=2", "hardware.overlap=true", "env.timeout=9"])
-def test_keys_of_workers_name_the_choice_that_has_them(tmp_path, word):
-    with pytest.raises(UsageError, match=rf"{word.partition('=')[0]} belongs to hardware=process"):
-        rltrain.make_trainer([*SMALL, "env=cartpole", word], run_dir=tmp_path / "run")
-
-
 def test_an_environment_that_cannot_be_sent_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"cannot be sent to worker processes.*hardware=auto"):
         rltrain.make_trainer(

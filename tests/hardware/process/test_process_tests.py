@@ -6,7 +6,6 @@ from contextlib import closing
 import pytest
 
 import rltrain
-from rltrain.errors import UsageError
 from rltrain.mode.evaluate import evaluate
 from tests.hardware.process.test_process_rollout import SMALL
 from tests.helpers import require_same
@@ -103,18 +102,3 @@ def test_evaluation_in_workers_gives_the_same_episodes(tmp_path):
         evaluate(tmp_path / "run", words + more, None).record["episodes"] for more in ([], APART)
     ]
     assert (given[0], len(given[0])) == (given[1], 7)
-
-
-@pytest.mark.parametrize(
-    ("words", "match"),
-    [
-        (["test.n_workers=4"], r"at most test\.n_envs=3.*Type test\.n_workers=3"),
-        (["test.n_workers=0"], r"test\.n_workers=0: expected a whole number, 1 or more"),
-        ([*APART, "test.video_interval=100"], r"test\.video_interval needs them in this one"),
-        ([*APART, "test.function=json.dumps"], r"test\.function needs them in this one"),
-    ],
-)
-def test_what_test_workers_cannot_do_is_refused(tmp_path, words, match):
-    with pytest.raises(UsageError, match=match):
-        rltrain.make_trainer([*WORDS, *words], run_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
