@@ -2,6 +2,7 @@
 that were typed.
 """
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,73 +15,25 @@ from rltrain.main import run
 from rltrain.mode.find_opponents import with_opponents
 from rltrain.mode.messages.warnings import warnings
 from rltrain.mode.train import built
+from tests.helpers import data_rows
 
-SIZES = "hardware.n_envs=2 test.n_envs=1 test.episodes=2 logger.console=false hardware.threads=1"
-CART = f"algo=dqn env=cartpole tuned=none buffer.capacity=2000 {SIZES}"
-BEST = f"{CART} buffer=prioritized"
-MINATAR = f"algo=dqn env=minatar buffer.capacity=2000 {SIZES}"
-SMAC = f"algo=iql env=smac buffer.capacity=32 {SIZES}"
-STATE = SMAC.replace("algo=iql", "algo=qmix")
-SMACV2 = SMAC.replace("env=smac", "env=smacv2")
-STAGS = f"algo=vdn env=stag_hunt buffer.capacity=32 {SIZES}"
-STEP = f"env=two_step buffer.capacity=64 {SIZES}"
-SPARSE = f"{SMAC} env.reward_sparse=true"
-PIXELS = "env=gymnasium env.id=pixels:Pixels algo/network=conv algo.network.filters=[[4,3,1]]"
-GAME = {"backend": "sc2"}
-CASES = [  # typed, where nothing reads it, and where something does
-    ("dataset.shard_bytes=100 dataset.max_bytes=100", CART, f"{CART} dataset.write=d"),
-    ("dataset.held_out=0.5", CART, f"{STEP} dataset.read=DATA"),
-    ("algo.exploration.end=0.5", f"{STEP} dataset.read=DATA", STEP),
-    ("env.time_limit=terminal", f"{STAGS} algo.batch_size=2 dataset.read=HUNT", STAGS),
-    ("algo.learning_starts=10", f"{STEP} dataset.read=DATA", STEP),
-    ("stop.mode=min", CART, f"{CART} stop.metric=test/return_mean stop.value=1"),
-    ("self_play.pool_size=3 self_play.interval=9", SMAC, f"{SMAC} env.opponent=self"),
-    ("env.opponent_epsilon=0.1", f"{SMAC} env.opponent=random", f"{SMAC} env.opponent=self"),
-    ("test.interval=200", f"{CART} total_env_steps=100", f"{CART} total_env_steps=200"),
-    ("save.interval=200", f"{CART} total_env_steps=100", f"{CART} total_env_steps=200"),
-    ("log.interval=200", f"{CART} total_env_steps=100", f"{CART} total_env_steps=200"),
-    ("test.video_interval=200", f"{CART} total_env_steps=100", f"{CART} total_env_steps=200"),
-    ("test.n_envs=4", CART, f"{CART} test.episodes=4"),
-    ("logger.wandb.project=x logger.wandb.tags=[x]", f"{CART} logger.wandb.mode=disabled", CART),
-    ("algo.exploration.env_steps=9", f"{CART} algo.exploration.end=1", CART),
-    ("algo.target_update.tau=0.5", f"algo=pqn env=cartpole {SIZES}", CART),
-    ("algo.loss.temperature=0.1 algo.loss.floor=-2", CART, f"{CART} algo/loss=munchausen"),
-    ("algo.network.agent_id=false", CART, STEP),
-    ("algo.mixer.hypernet_dim=8", f"algo=qmix {STEP} algo.mixer.hypernet_layers=1", STEP),
-    (
-        "algo.mixer.kernel_dim=8",
-        f"{STEP} algo=qplex",
-        f"{STEP} algo=qplex algo.mixer.kernel_layers=2",
-    ),
-    ("buffer.agents=independent", CART, f"algo=iql {STEP} buffer=sequence buffer.capacity=640"),
-    ("buffer.alpha=0.1 buffer.beta_end=0.5", CART, BEST),
-    ("buffer.first_hidden=stored", CART, f"algo=drqn env=cartpole buffer.capacity=2000 {SIZES}"),
-    ("buffer.beta_end=0.9", f"{BEST} buffer.alpha=0", BEST),
-    ("buffer.beta_env_steps=9", f"{BEST} buffer.beta_end=0.4", BEST),
-    ("buffer.eta=0.5", BEST, f"{BEST} buffer.sequence_length=4"),
-    ("env.reward=mean", CART, f"algo=vdn env=mpe buffer.capacity=32 {SIZES}"),
-    ("env.channels=last", CART, f"algo=dqn {PIXELS} buffer.capacity=2000 {SIZES}"),
-    ("env.compiled=false", f"{CART} env.id=Taxi-v4", CART),
-    ("env.difficulty_ramping=false", MINATAR, f"{MINATAR} env.game=asterix"),
-    ("env.price_seed=3", f"algo=dqn env=trading env.prices=PRICES {SIZES}", f"env=trading {SIZES}"),
-    ("env.reward_stag=3", f"{STAGS} env.n_stags=0 env.n_hares=1", STAGS),
-    ("env.reward_hare=3", STAGS, f"{STAGS} env.n_hares=1"),
-    ("env.map_name=8m", f"{SMAC} env.map_file=MAP", SMAC),
-    ("env.start_jitter=0.5", SMAC, f"{SMAC} env.start=jittered"),
-    ("env.max_restarts=3 env.debug=true env.replay_dir=x", SMAC, GAME),
-    ("env.difficulty=3", SMAC, None),
-    ("env.heuristic_rest=true", SMAC, f"{SMAC} env.heuristic_ai=true"),
-    ("env.obs_own_health=false", SMAC, f"{SMAC} env.obs_all_health=false"),
-    ("env.state_last_action=false", f"{STATE} env.obs_instead_of_state=true", STATE),
-    ("env.state_last_action=false", SMAC, STATE),
-    ("env.reward_defeat=-1 env.reward_only_positive=false", SPARSE, SMAC),
-    ("env.reward_win=100", f"{SPARSE} env.reward_scale=false", SPARSE),
-    ("env.reward_negative_scale=1", SMAC, f"{SMAC} env.reward_only_positive=false"),
-    ("env.reward_scale_rate=10", f"{SMAC} env.reward_scale=false", SMAC),
-    ("env.num_fov_actions=8", SMACV2, f"{SMACV2} env.conic_fov=true"),
-    ("env.min_attack_range=3", f"{SMACV2} env.use_unit_ranges=false", SMACV2),
-    ("env.prob_obs_enemy=0.5", f"{SMACV2} env.fully_observable=true", SMACV2),
-]
+NAMES = {
+    "CART": "algo=dqn env=cartpole tuned=none buffer.capacity=2000 SIZES",
+    "BEST": "CART buffer=prioritized",
+    "MINATAR": "algo=dqn env=minatar buffer.capacity=2000 SIZES",
+    "SMAC": "algo=iql env=smac buffer.capacity=32 SIZES",
+    "SPARSE": "SMAC env.reward_sparse=true",
+    "STATE": "algo=qmix env=smac buffer.capacity=32 SIZES",
+    "SMACV2": "algo=iql env=smacv2 buffer.capacity=32 SIZES",
+    "STAGS": "algo=vdn env=stag_hunt buffer.capacity=32 SIZES",
+    "STEP": "env=two_step buffer.capacity=64 SIZES",
+    "PIXELS": "env=gymnasium env.id=pixels:Pixels algo/network=conv algo.network.filters=[[4,3,1]]",
+    "SIZES": "hardware.n_envs=2 test.n_envs=1 test.episodes=2 logger.console=false"
+    " hardware.threads=1",
+    "PRICES": "close.csv",
+    "MAP": "mine.yaml",
+}
+CASES = [row for _, *row in data_rows("unread_keys.txt")]
 FILES = {
     "close.csv": "close\n" + "\n".join(str(100 + day % 7) for day in range(3000)),
     "mine.yaml": """
@@ -98,12 +51,17 @@ class Pixels(gymnasium.Env):
 }
 
 
+def expanded(words):
+    """A command without names of other words."""
+    return re.sub(rf"\b({'|'.join(NAMES)})\b", lambda name: expanded(NAMES[name[0]]), words)
+
+
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory):
     """Some episodes of the two-step game and of stag hunt."""
     folder = tmp_path_factory.mktemp("datasets")
-    for name, words in (("DATA", STEP), ("HUNT", STAGS)):
-        words = f"{words} dataset.write={folder / name}".split()
+    for name, words in (("DATA", "STEP"), ("HUNT", "STAGS")):
+        words = expanded(f"{words} dataset.write={{}}").format(folder / name).split()
         trainer = rltrain.make_trainer(words, run_dir=folder / f"of_{name}")
         trainer.run(1000 if name == "HUNT" else 200)
         trainer.close()
@@ -117,12 +75,8 @@ def warned(own_folder, datasets):
         (own_folder / name).write_text(text)
 
     def warned(words, played=None):
-        words = words.replace("DATA", f"{datasets / 'DATA'}").replace(
-            "HUNT", f"{datasets / 'HUNT'}"
-        )
-        words = words.replace("PRICES", str(own_folder / "close.csv"))
-        words = words.replace("MAP", str(own_folder / "mine.yaml")).split()
-        settings = with_opponents(settings_from(words))
+        words = re.sub("DATA|HUNT", lambda name: str(datasets / name[0]), expanded(words))
+        settings = with_opponents(settings_from(words.split()))
         trainer = built(settings, own_folder / "run")
         if played is not None:
             trainer.rollout.about = played
@@ -144,7 +98,7 @@ def test_every_row_of_the_table_has_a_case():
     ids=[typed for typed, *_ in CASES],
 )
 def test_a_typed_key_that_nothing_reads_is_warned_of(row, typed, unread, read, warned):
-    if "env=minatar" in unread:
+    if "MINATAR" in unread:
         pytest.importorskip("minatar")
     keys = sorted(word.partition("=")[0] for word in typed.split())
     assert all(is_below(key, row["key"].split()) for key in keys)
@@ -154,15 +108,15 @@ def test_a_typed_key_that_nothing_reads_is_warned_of(row, typed, unread, read, w
     why = row["why"].partition("{")[0]
     assert all(text.startswith(why) for key, _, text in shown if key in keys)
     assert "has no effect" not in " ".join(untyped)
-    if read is not None:
-        words, played = (unread, read) if read is GAME else (read, None)
-        said, _ = warned(f"{words} {typed}", played)
+    if read != "-":
+        game = {"backend": "sc2"} if read == "GAME" else None
+        said, _ = warned(f"{unread if game else read} {typed}", game)
         assert not any(line.startswith(tuple(f"{key} has no" for key in keys)) for line in said)
 
 
 @pytest.mark.parametrize(("total", "warns"), [(15, True), (16, False)])
 def test_an_iteration_that_is_longer_than_the_run_is_warned_of(total, warns, warned):
-    words = f"{STEP} algo.steps_per_collect=8 total_env_steps={total}"
+    words = f"STEP algo.steps_per_collect=8 total_env_steps={total}"
     said = [line for line in warned(words)[0] if "one iteration makes 16 env steps" in line]
     assert len(said) == warns
 
