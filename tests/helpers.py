@@ -216,6 +216,25 @@ def data_rows(name):
         yield from ((section.removesuffix("]"), *line.split(" => ")) for line in lines if line)
 
 
+def record_of(run_dir):
+    """The record of a run."""
+    return json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+
+
+def put_record(run_dir, **facts):
+    """A run folder with this record, and nothing else if it is new."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+@contextmanager
+def changed_json(path):
+    """The content of a JSON file, which is written again with what was changed in it."""
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    yield tree
+    path.write_text(json.dumps(tree), encoding="utf-8")
+
+
 def json_lines(path):
     """The values of the lines of a file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,6 +1,5 @@
 """One job of a sweep: one that continues a run, and one that another launcher runs."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -16,6 +15,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.mode.run_folder import run_lock
 from rltrain.mode.sweep import job
 from tests.conftest import SMALL
+from tests.helpers import changed_json, json_lines, put_record, record_of
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,12 @@ def damage(folder):
 
 
 def own_class(folder):
-    tree = json.loads((folder / "config.json").read_text())
-    tree["algo"]["loss"]["_target_"] = "mine.Loss"
-    (folder / "config.json").write_text(json.dumps(tree))
+    with changed_json(folder / "config.json") as tree:
+        tree["algo"]["loss"]["_target_"] = "mine.Loss"
 
 
 def at_work(folder):
-    (folder / "run.json").write_text(json.dumps({"status": "running", "process": 1}))
+    put_record(folder, status="running", process=1)
 
 
 REFUSED = {
@@ -70,8 +69,7 @@ class Ends(Callback):
         self.how = how
 
     def on_iteration(self, trainer, value=None):
-        record = json.loads((trainer.run_dir / "run.json").read_text())
-        if record["resumes"] or trainer.clock.env_steps < 30:
+        if record_of(trainer.run_dir)["resumes"] or trainer.clock.env_steps < 30:
             return
         if self.how == "raises":
             raise ZeroDivisionError("on purpose")
@@ -86,14 +84,13 @@ def launched(folder, *overrides):
     job.run_in_process(settings, folder, n_jobs=2)
 
 
-def record_of(folder):
-    record = json.loads((folder / "run.json").read_text())
-    return record["status"], record.get("exit_code"), record.get("resumes")
+def outcome(folder):
+    return tuple(record_of(folder).get(key) for key in ("status", "exit_code", "resumes"))
 
 
 def test_a_job_of_another_launcher_that_has_finished_is_left_alone(own_folder):
     launched(own_folder / "0")
-    assert record_of(own_folder / "0") == ("finished", 0, [])
+    assert outcome(own_folder / "0") == ("finished", 0, [])
     before = digests(own_folder / "0")
     launched(own_folder / "0")
     assert digests(own_folder / "0") == before
@@ -122,17 +119,17 @@ def test_a_job_of_another_launcher_continues_where_it_ended(own_folder, how, beg
             launched(folder, ends)
     else:
         launched(folder, ends)
-    assert record_of(folder) == begun
+    assert outcome(folder) == begun
     launched(folder, ends)
-    status, code, resumes = record_of(folder)
+    status, code, resumes = outcome(folder)
     assert (status, code, len(resumes)) == ("finished", 0, 1)
-    rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [row["env_steps"] for row in rows] == sorted(row["env_steps"] for row in rows)
+    steps = [row["env_steps"] for row in json_lines(folder / "metrics.jsonl")]
+    assert steps == sorted(steps)
 
 
 def test_a_job_of_another_launcher_that_cannot_begin_is_recorded(own_folder, capsys):
     launched(own_folder / "0", "checkpoint=nowhere")
-    assert record_of(own_folder / "0") == ("failed", 3, None)
+    assert outcome(own_folder / "0") == ("failed", 3, None)
     assert "rltrain: 0: " in capsys.readouterr().err
 
 

@@ -1,7 +1,6 @@
 """Sweeps whose jobs another launcher runs: how it fails, and signals."""
 
 import csv
-import json
 import os
 import signal
 import subprocess
@@ -12,12 +11,9 @@ import pytest
 
 from rltrain.errors import SIGNAL_CODES
 from rltrain.mode.sweep.plan import read_plan
+from tests.helpers import put_record, record_of
 
 BASIC = ("-m", "hydra/launcher=basic", "hydra.sweep.dir=s")
-
-
-def broken():
-    raise RuntimeError("Job 7 has not\nproduced any output\n-----\na log")
 
 
 @pytest.mark.parametrize("name", [None, *SIGNAL_CODES])
@@ -27,9 +23,10 @@ def test_a_launcher_that_ends_leaves_a_table_and_its_records(
     """Defect: a traceback, or the parent killed; runs that were gone ran on in their records."""
 
     def job(settings, run_dir, n_jobs):
-        record = {"status": "running", "process": 1}
-        (run_dir / "run.json").write_text(json.dumps(record))
-        broken() if name is None else os.kill(os.getpid(), signal.Signals[name])
+        put_record(run_dir, status="running", process=1)
+        if name is None:
+            raise RuntimeError("Job 7 has not\nproduced any output\n-----\na log")
+        os.kill(os.getpid(), signal.Signals[name])
 
     monkeypatch.setattr("rltrain.mode.sweep.job.run_in_process", job)
     code = SIGNAL_CODES.get(name, 1)
@@ -76,15 +73,14 @@ def test_joblib_and_signals(small, own_folder, name):
         seen |= {line.partition("]")[0]} if "] train" in line else set()
         if len(seen) == 2:
             break
-    record = json.loads(Path("s/0_seed-1/run.json").read_text())
-    os.kill(record["process"] if name == "SIGKILL" else driver.pid, signal.Signals[name])
+    one = record_of(Path("s/0_seed-1"))["process"]
+    os.kill(one if name == "SIGKILL" else driver.pid, signal.Signals[name])
     shown, messages = driver.communicate()
     assert driver.returncode == SIGNAL_CODES.get(name, 1)
     assert "Traceback" not in messages
-    assert ("hydra/launcher=joblib failed: TerminatedWorkerError" in messages) == (
-        name == "SIGKILL"
-    )
+    broken = "hydra/launcher=joblib failed: TerminatedWorkerError"
+    assert (broken in messages) == (name == "SIGKILL")
     assert "Sweep in s" in shown
     status = "failed" if name == "SIGKILL" else "interrupted"
-    found = [json.loads(path.read_text()) for path in sorted(Path("s").glob("*/run.json"))]
-    assert [each["status"] for each in found] == [status] * 2
+    found = [record_of(path.parent)["status"] for path in Path("s").glob("*/run.json")]
+    assert found == [status] * 2

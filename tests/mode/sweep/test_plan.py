@@ -14,7 +14,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep import run as sweep_run
 from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.run import Local, begin, locked, resume_sweep
-from tests.helpers import stopped
+from tests.helpers import put_record, stopped
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -30,8 +30,7 @@ def begun(plan, *statuses):
     plan = plan.with_jobs(SweepJob(plan.folder / name, (f"seed={name[-1]}",)) for name in names)
     plan.write()
     for job, status in zip(plan.jobs, statuses, strict=False):
-        job.folder.mkdir()
-        (job.folder / "run.json").write_text(json.dumps({"status": status}))
+        put_record(job.folder, status=status)
     return plan
 
 
@@ -63,13 +62,12 @@ def test_a_sweep_is_finished_when_all_of_its_own_jobs_are(own_folder, settings, 
     jobs = [SweepJob(plan.folder / named.format(n=n), (f"seed={n}",)) for n in (0, 1)]
     plan = plan.with_jobs(jobs) if listed else plan
     for job, status in zip(jobs, ("finished", "interrupted"), strict=True):
-        job.folder.mkdir(parents=True)
-        (job.folder / "run.json").write_text(json.dumps({"status": status}))
+        put_record(job.folder, status=status)
     if listed or "_" in named:
         shutil.copytree(jobs[0].folder, plan.folder / f"{jobs[0].name}.bak")
     assert [job.folder for job in plan.known_jobs] == [job.folder for job in jobs]
     assert (plan.n_finished, plan.finished) == (1, False)
-    (jobs[1].folder / "run.json").write_text('{"status": "finished"}')
+    put_record(jobs[1].folder, status="finished")
     assert plan.finished
 
 
@@ -102,8 +100,7 @@ def test_resume_reopens_a_sweep_of_any_launcher(command, own_folder, monkeypatch
             command(f"resume={folder}")
         settings = compose_checked(words[2:3]).settings()
         (folder / "0_seed-2/config.json").write_text(json.dumps(settings.record))
-        record = {"status": "interrupted", "exit_code": 130}
-        (folder / "0_seed-2/run.json").write_text(json.dumps(record))
+        put_record(folder / "0_seed-2", status="interrupted", exit_code=130)
     capfd.readouterr()
     assert command(f"resume={folder}", "sweep.jobs=2") == 130
     assert [job.name for job in launched] == ["0_seed-2", "1_seed-1"][: 1 if chosen else 2]
@@ -115,13 +112,10 @@ def test_resume_reopens_a_sweep_of_any_launcher(command, own_folder, monkeypatch
         assert "Continuing the sweep" in capfd.readouterr().out
 
 
-def test_a_finished_sweep_is_left_alone(own_folder, settings):
-    begun(plan_for(TYPED, settings, None)[0], "finished", "finished")
-    assert not plan_for(TYPED, settings, None)[1]
-
-
 def test_the_finished_run_of_another_sweep_does_not_count(own_folder, settings):
     """Defect: the sweep was said to be finished."""
+    begun(plan_for(TYPED, settings, None)[0], "finished", "finished")
+    assert not plan_for(TYPED, settings, None)[1]  # left alone
     folder = own_folder / "s"
     plan = begun(plan_for(TYPED, settings, folder)[0], "finished", "finished")
     (plan.folder / "1_seed-2/config.json").write_text('{"seed": 7}')

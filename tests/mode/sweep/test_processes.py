@@ -3,7 +3,6 @@ divided among them; one command at a time in the folder of a sweep.
 """
 
 import io
-import json
 import os
 import platform
 import signal
@@ -22,6 +21,7 @@ from rltrain.mode.sweep import processes as room
 from rltrain.mode.sweep import run
 from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.run import locked
+from tests.helpers import put_record, record_of
 from tests.mode.sweep.jobs import jobs, processes
 
 
@@ -71,19 +71,19 @@ def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behav
 def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder, status):
     """Defect: that of a run which another process was playing said that it had failed."""
     job, failed = jobs(own_folder, "refuse", "exit 2")
-    text = json.dumps({"status": status, "exit_code": 0, "process": os.getpid()})
-    (job.folder / "run.json").write_text(text)
+    facts = {"status": status, "exit_code": 0, "process": os.getpid()}
+    put_record(job.folder, **facts)
     ours = processes(2)
     with run_lock(job.folder) if status == "running" else nullcontext():
         ours.run([job, failed])
-    assert (job.folder / "run.json").read_text() == text
+    assert record_of(job.folder) == facts
     assert ours.refused == [3]
 
 
 def test_a_run_that_was_killed_does_not_go_on_running_in_its_record(own_folder):
     """Defect: where its job then ended before it continued, it ran forever, and failed with 1."""
     (job,) = jobs(own_folder, "refuse")
-    (job.folder / "run.json").write_text(json.dumps({"status": "running", "process": 1}))
+    put_record(job.folder, status="running", process=1)
     processes(1).run([job])
     assert (job.record["status"], job.record["exit_code"]) == ("failed", 3)
 

@@ -11,23 +11,21 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.run import Local
 from rltrain.mode.sweep.saved import job_command, saved_jobs
+from tests.helpers import put_record
 
 OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
 
 
 def plan(*overrides):
-    return SweepPlan(
-        Path("s"), (), "", 1, "", (SweepJob(Path("s/0_seed-1"), ("env=two_step", *overrides)),)
-    )
+    job = SweepJob(Path("s/0_seed-1"), ("env=two_step", *overrides))
+    return SweepPlan(Path("s"), (), "", 1, "", (job,))
 
 
 def begun(job, status="interrupted", **changes):
     """Write the files of a run that has started."""
     settings = compose_checked([o for o in job.overrides if o != OWN]).settings()
-    job.folder.mkdir(parents=True)
-    record = {**settings.record, **changes}
-    (job.folder / "config.json").write_text(json.dumps(record))
-    (job.folder / "run.json").write_text(json.dumps({"status": status}))
+    put_record(job.folder, status=status)
+    (job.folder / "config.json").write_text(json.dumps({**settings.record, **changes}))
     return settings
 
 
@@ -81,12 +79,8 @@ def test_a_job_begins_in_its_folder_and_goes_on_with_the_classes_that_were_typed
     (job,) = plan("seed=1").jobs
     settings = compose_checked([*job.overrides, OWN]).settings()
     threads = ["hardware.threads=1"]
-    assert job_command(job, settings, [], threads) == [
-        "env=two_step",
-        "seed=1",
-        "hardware.threads=1",
-        "hydra.run.dir=s/0_seed-1",
-    ]
+    words = ["env=two_step", "seed=1", *threads, "hydra.run.dir=s/0_seed-1"]
+    assert job_command(job, settings, [], threads) == words
     begun(job)
     assert job_command(job, settings, [], threads) == ["resume=s/0_seed-1", "trust=[tests]"]
     typed = ["trust=[tests,other]"]

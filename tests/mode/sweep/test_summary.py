@@ -1,7 +1,6 @@
 """The end of a sweep: its tables, ``results.csv`` and the exit code."""
 
 import csv
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,15 @@ from rltrain.mode.sweep import summary
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.summary import RESAMPLES, configurations, interval_text, summarize, worst
 from rltrain.report.analysis import analyze
-from tests.helpers import full
+from tests.helpers import changed_json, full, put_record, stopped
 from tests.marks import each_once
 from tests.report.runs import run, settings
+
+
+def finished(test):
+    """The record of a run with this last test."""
+    facts = {"status": "finished", "exit_code": 0, "env_steps": 300}
+    return {**facts, "final_test": {"env_steps": 300, **test}}
 
 
 def sweep(folder, returns, n_jobs=None):
@@ -23,12 +28,11 @@ def sweep(folder, returns, n_jobs=None):
     for number, (algo, seed, value) in enumerate(returns):
         overrides = (f"algo={algo}", f"seed={seed}", "env=two_step")
         job = SweepJob(folder / f"{number}_algo-{algo}_seed-{seed}", overrides)
-        job.folder.mkdir(parents=True)
-        record = {"status": "failed", "exit_code": 4, "error": "EnvError: step 3", "env_steps": 30}
-        if value is not None:
-            test = {"env_steps": 300, "test/return_mean": value}
-            record = {"status": "finished", "exit_code": 0, "env_steps": 300, "final_test": test}
-        (job.folder / "run.json").write_text(json.dumps(record))
+        if value is None:
+            error = "EnvError: step 3"
+            put_record(job.folder, status="failed", exit_code=4, error=error, env_steps=30)
+        else:
+            put_record(job.folder, **finished({"test/return_mean": value}))
         jobs.append(job)
     return SweepPlan(folder, ("x",), "digest", n_jobs or len(jobs), "now", tuple(jobs))
 
@@ -70,11 +74,8 @@ def test_everything_is_shown_where_the_results_cannot_be_written(own_folder, cap
 
 
 def test_ctrl_c_while_it_prints_does_not_lose_the_results(own_folder, monkeypatch):
-    def interrupted(groups):
-        raise KeyboardInterrupt
-
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
-    monkeypatch.setattr(summary, "configuration_table", interrupted)
+    monkeypatch.setattr(summary, "configuration_table", stopped)
     with pytest.raises(KeyboardInterrupt):
         summarize(plan)
     assert (own_folder / "s/results.csv").exists()
@@ -126,11 +127,9 @@ def test_jobs_of_other_launchers_have_no_means_over_configurations(own_folder, c
 
 
 def test_brackets_in_names_are_shown(own_folder, capsys):
-    plan = sweep(own_folder / "s", [("[relu]", 1, 2.0), ("[relu]", 2, 4.0), ("[/x]", 1, 1.0)])
-    summarize(plan)
+    summarize(sweep(own_folder / "s", [("[relu]", 1, 2.0), ("[relu]", 2, 4.0), ("[/x]", 1, 1.0)]))
     shown = capsys.readouterr().out
-    assert "algo=[relu]" in shown
-    assert "algo=[/x]" in shown
+    assert all(name in shown for name in ("algo=[relu]", "algo=[/x]"))
 
 
 BAD = (None, "abc", [], {}, [1], True, -1, 1.5, math.inf, -math.inf, math.nan, 10**200, 10**400)
@@ -150,8 +149,8 @@ BAD_TESTS = (
 def test_a_record_that_no_run_writes_is_passed_over(own_folder, capsys, key, value):
     """Defect: one damaged run.json ended the sweep in a traceback, without a table."""
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, 4.0), ("vdn", 3, None)])
-    file = plan.jobs[0].folder / "run.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    with changed_json(plan.jobs[0].folder / "run.json") as record:
+        record[key] = value
     assert 0 <= summarize(plan) <= 255
     assert "1_algo-vdn_seed-2" in capsys.readouterr().out
     rows = list(csv.DictReader((plan.folder / "results.csv").open()))
@@ -160,9 +159,7 @@ def test_a_record_that_no_run_writes_is_passed_over(own_folder, capsys, key, val
 
 def test_what_is_null_in_a_test_was_nan(own_folder, capsys):
     plan = sweep(own_folder / "s", [("vdn", 1, None)])
-    test = {"env_steps": 300, "test/return_mean": None, "test/win_rate": 0.5}
-    record = {"status": "finished", "exit_code": 0, "env_steps": 300, "final_test": test}
-    (plan.jobs[0].folder / "run.json").write_text(json.dumps(record))
+    put_record(plan.jobs[0].folder, **finished({"test/return_mean": None, "test/win_rate": 0.5}))
     summarize(plan)
     shown = capsys.readouterr().out
     assert "nan" in shown
@@ -187,8 +184,7 @@ def test_the_signal_that_stopped_a_sweep_is_its_exit_code(
 ):
     """Defect: old records counted more, so that a cluster did not requeue the sweep."""
     plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
-    record = {"status": status} | ({} if code is None else {"exit_code": code})
-    (plan.jobs[1].folder / "run.json").write_text(json.dumps(record))
+    put_record(plan.jobs[1].folder, status=status, **({} if code is None else {"exit_code": code}))
     assert summarize(plan, stopped) == expected
 
 
