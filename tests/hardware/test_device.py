@@ -3,8 +3,6 @@
 import json
 import os
 import platform
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -15,6 +13,7 @@ import torch
 from rltrain.assemble.env import n_threads
 from rltrain.config.compose import compose_checked
 from rltrain.hardware import device
+from tests.helpers import python
 
 
 @pytest.fixture
@@ -26,21 +25,12 @@ def threads_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def no_gpu(monkeypatch: pytest.MonkeyPatch, found: bool = False) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: found)
-
-
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_gpu(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for typed, found in (("auto", "cuda"), ("cpu", "cpu"), ("cuda", "cuda")):
+        assert device.resolve_device(typed) == torch.device(found)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device.resolve_device("auto") == torch.device("cpu")
-    no_gpu(monkeypatch, found=True)
-    assert device.resolve_device("auto") == torch.device("cuda")
-    assert device.resolve_device("cpu") == torch.device("cpu")
-    assert device.resolve_device("cuda") == torch.device("cuda")
-
-
-def test_cuda_without_a_gpu_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_gpu(monkeypatch)
     with pytest.raises(ValueError, match=r"hardware\.device=cuda: .*Set hardware\.device=cpu or"):
         device.resolve_device("cuda")
 
@@ -98,8 +88,7 @@ set_allocator_policy()
 faults()
 print(default, faults())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    default, policy = map(int, done.stdout.split())
+    default, policy = map(int, python("-c", code, check=True).stdout.split())
     assert policy <= default / 10
 
 

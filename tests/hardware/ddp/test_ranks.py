@@ -19,6 +19,7 @@ import torch
 from rltrain.errors import UsageError
 from rltrain.types import Clock
 from tests.hardware.ddp.learning import CASES, batch_of, learn, learner_of, results
+from tests.helpers import json_lines, record_of
 
 ROOT = Path(__file__).parents[3]
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -40,6 +41,25 @@ def torchrun(n, *words, cwd, **options):
         env={**environ, "PYTHONPATH": str(ROOT)},
         **options,
     )
+
+
+def ran(n, words, folder):
+    """The record of the only run in a folder, after processes of torchrun that succeeded."""
+    assert torchrun(n, "-m", "rltrain", *words, cwd=folder).wait(300) == 0
+    return record_of(run_in(folder))
+
+
+def run_in(folder):
+    (config,) = (path for path in folder.rglob("config.json") if "checkpoints" not in path.parts)
+    return config.parent
+
+
+def failed(words, folder):
+    """What two processes write on standard error that fail."""
+    parent = torchrun(2, "-m", "rltrain", *words, cwd=folder, stderr=subprocess.PIPE)
+    _, error = parent.communicate(timeout=200)
+    assert parent.returncode != 0
+    return error
 
 
 @pytest.mark.parametrize("algo", CASES)
@@ -67,10 +87,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
 @pytest.mark.slow
 def test_what_all_processes_refuse_is_said_once(tmp_path):
     """Recommended settings normalize observations, which no several processes do together."""
-    words = ["algo=dqn", "env=cartpole", "hardware=ddp", *SMALL[5:]]
-    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path, stderr=subprocess.PIPE)
-    _, error = parent.communicate(timeout=200)
-    assert parent.returncode != 0
+    error = failed(["algo=dqn", "env=cartpole", "hardware=ddp", *SMALL[5:]], tmp_path)
     assert error.count(b"Type algo.network.normalize_obs=false.") == 1
     assert not (tmp_path / "outputs").exists()
 
@@ -120,8 +137,8 @@ def test_without_torchrun_no_process_is_left(tmp_path, learning):
         parent.kill()
     assert not psutil.wait_procs(ranks, timeout=30)[1]
     if learning:
-        (run_dir,) = tmp_path.glob("outputs/*/2*")
-        assert json.loads((run_dir / "run.json").read_text())["status"] == "interrupted"
+        run_dir = run_in(tmp_path)
+        assert record_of(run_dir)["status"] == "interrupted"
         assert (run_dir / "checkpoints" / "latest").exists()
 
 
@@ -146,17 +163,15 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
         assert not any(p.is_running() for p in ranks.values())
     finally:
         parent.kill()
-    (run_dir,) = tmp_path.glob("outputs/*/2*")
-    status = json.loads((run_dir / "run.json").read_text())
-    assert status["status"] in (["running"] if rank == "0" else ["failed", "interrupted"])
+    run_dir = run_in(tmp_path)
+    status = record_of(run_dir)["status"]
+    assert status in (["running"] if rank == "0" else ["failed", "interrupted"])
     saved = int((run_dir / "checkpoints" / "latest").read_text())
     assert saved >= 400
-    words = [f"resume={run_dir}", f"total_env_steps={saved + 500}"]
-    assert torchrun(1, "-m", "rltrain", *words, cwd=tmp_path).wait(120) == 0
-    status = json.loads((run_dir / "run.json").read_text())
-    assert status["status"] == "finished"
-    assert status["env_steps"] >= saved + 500
-    assert status["updates"] > 0
+    after = ran(1, [f"resume={run_dir}", f"total_env_steps={saved + 500}"], tmp_path)
+    assert after["status"] == "finished"
+    assert after["env_steps"] >= saved + 500
+    assert after["updates"] > 0
 
 
 @pytest.mark.slow
@@ -164,10 +179,8 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
 def test_two_processes_resume_a_run_together(tmp_path, saved):
     """Defect: both cleared the folder, and deleted what the other one was writing."""
     run_dir = tmp_path / "run"
-    words = [*SMALL, "buffer=prioritized", f"hydra.run.dir={run_dir}", "total_env_steps=400"]
-    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
-    before = json.loads((run_dir / "run.json").read_text())
-    checkpoints = run_dir / "checkpoints"
+    words = [*SMALL, "buffer=prioritized", "hydra.run.dir=run", "total_env_steps=400"]
+    before, checkpoints = ran(2, words, tmp_path), run_dir / "checkpoints"
     (checkpoints / ".latest.7").touch()
     if saved:  # killed while it was replaced
         (checkpoints / str(before["env_steps"])).rename(
@@ -176,31 +189,22 @@ def test_two_processes_resume_a_run_together(tmp_path, saved):
     else:
         for folder in checkpoints.glob("[0-9]*"):
             shutil.rmtree(folder)
-    words = [f"resume={run_dir}", "total_env_steps=800"]
-    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
-    after = json.loads((run_dir / "run.json").read_text())
+    after = ran(2, ["resume=run", "total_env_steps=800"], tmp_path)
     assert after["status"] == "finished"
     assert 800 <= after["env_steps"] < 900
     assert after["updates"] > (before["updates"] if saved else 0)
-    steps = [json.loads(line)["env_steps"] for line in (run_dir / "metrics.jsonl").open()]
+    steps = [row["env_steps"] for row in json_lines(run_dir / "metrics.jsonl")]
     assert steps == sorted(steps)
     assert not list(checkpoints.glob(".*"))
 
 
 @pytest.mark.slow
 def test_a_resumed_run_that_has_reached_its_metric_trains_no_further(tmp_path):
-    run_dir = tmp_path / "run"
-    words = [*SMALL, f"hydra.run.dir={run_dir}", "total_env_steps=400"]
-    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
-    before = json.loads((run_dir / "run.json").read_text())
-    words = [f"resume={run_dir}", "total_env_steps=800"]
-    words += ["stop.metric=test/return_mean", "stop.mode=max", "stop.value=1"]
-    assert torchrun(2, "-m", "rltrain", *words, cwd=tmp_path).wait(300) == 0
-    after = json.loads((run_dir / "run.json").read_text())
+    before = ran(2, [*SMALL, "hydra.run.dir=run", "total_env_steps=400"], tmp_path)
+    stop = ["stop.metric=test/return_mean", "stop.mode=max", "stop.value=1"]
+    after = ran(2, ["resume=run", "total_env_steps=800", *stop], tmp_path)
     assert after["status"] == "finished"
-    assert [after[k] for k in ("env_steps", "updates")] == [
-        before[k] for k in ("env_steps", "updates")
-    ]
+    assert (after["env_steps"], after["updates"]) == (before["env_steps"], before["updates"])
 
 
 @pytest.mark.slow
@@ -216,12 +220,8 @@ def test_processes_with_agents_in_another_order_do_not_learn_together(tmp_path):
     )
     words = ["algo=vdn", "env=pettingzoo", "env.id=mixed:Mixed", "hardware=ddp", "test.episodes=2"]
     words += ["hardware.n_envs=4", "total_env_steps=100", "logger.wandb.mode=disabled"]
-    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path, stderr=subprocess.PIPE)
-    _, error = parent.communicate(timeout=200)
-    assert parent.returncode != 0
-    assert b"agents a, b, c, d, in another one d, c, b, a" in error
-    (run_dir,) = tmp_path.glob("outputs/*/2*")
-    status = json.loads((run_dir / "run.json").read_text())
+    assert b"agents a, b, c, d, in another one d, c, b, a" in failed(words, tmp_path)
+    status = record_of(run_in(tmp_path))
     assert status["status"] == "failed"
     assert "PYTHONHASHSEED=0" in status["error"]
 
@@ -256,11 +256,11 @@ def test_the_requeue_script_of_the_docs(tmp_path):
     await_until(lambda: log.exists() and log.read_text(encoding="utf-8").count("\n") > 3, first)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
-    status = json.loads((run_dir / "run.json").read_text())
+    status = record_of(run_dir)
     assert (status["status"], status["exit_code"]) == ("interrupted", 143)
     assert (tmp_path / "requeued").read_text() == "requeue 7\n"
     assert job(status["env_steps"] + 300).wait(120) == 0
-    ended = json.loads((run_dir / "run.json").read_text())
+    ended = record_of(run_dir)
     assert ended["status"] == "finished"
     assert ended["env_steps"] >= status["env_steps"] + 300
     assert ended["updates"] > status["updates"] > 0
