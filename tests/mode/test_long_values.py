@@ -3,7 +3,6 @@ nested too deep for what reads it is refused in one paragraph.
 """
 
 import json
-import os
 import shutil
 from functools import reduce
 
@@ -51,9 +50,13 @@ def damaged(tree):
             yield changed(tree, at, lambda node, key: node.extend([node[key]] * 1000))
 
 
-def require_short(path, texts, reads):
-    """A file is read with each text, or refused in a short paragraph."""
-    n_refused = 0
+def require_short(path, reads):
+    """A file is read with each damage, or refused in a short paragraph."""
+    require_short_of(path, map(json.dumps, damaged(json.loads(path.read_text()))), reads)
+
+
+def require_short_of(path, texts, reads):
+    texts, n_refused = [*texts], 0
     for text in texts:
         put_text(path, text)
         try:
@@ -71,9 +74,7 @@ def test_of_a_dataset(tmp_path):
     to.about = {"spec": PAIR.record}
     play(to, [Env([2])])
     to.flush()
-    path = tmp_path / "d" / INDEX
-    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
-    require_short(path, texts, lambda: read(path.parent))
+    require_short(tmp_path / "d" / INDEX, lambda: read(tmp_path / "d"))
 
 
 @pytest.mark.parametrize("group", [*SHIPPED.groups, "logger"])
@@ -109,9 +110,7 @@ def test_of_the_spec_of_a_checkpoint(tmp_path, have):
     config = {"choices": {"algo": "dqn", "env": "cartpole"}, "algo": {}}
     about = {"spec": PAIR.record, "config": config}
     folder = checkpoint.write(tmp_path, 5, {**about, "model": {}}, "weights")
-    path = folder / "spec.json"
-    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
-    require_short(path, texts, lambda: check_fits(have, {}, folder, about))
+    require_short(folder / "spec.json", lambda: check_fits(have, {}, folder, about))
 
 
 def test_of_a_manifest_of_a_checkpoint(tmp_path):
@@ -119,7 +118,7 @@ def test_of_a_manifest_of_a_checkpoint(tmp_path):
     whole = stored_manifest(folder)
     trees = [*damaged(whole), {**whole, "files": {LONG: {"bytes": 1, "sha256": ""}}}]
     texts = [json.dumps(t | {"sha256": own_digest(t)}) for t in trees]
-    require_short(folder / MANIFEST, texts, lambda: checkpoint.find(folder))
+    require_short_of(folder / MANIFEST, texts, lambda: checkpoint.find(folder))
 
 
 def test_of_a_sweep(tmp_path):
@@ -127,32 +126,27 @@ def test_of_a_sweep(tmp_path):
     begin_sweep = lambda: plan_for(("seed=1",), settings, tmp_path / "s")  # noqa: E731
     plan, _ = begin_sweep()
     plan.with_jobs([SweepJob(plan.folder / "0", ("seed=1",))]).write()
-    texts = [json.dumps(t) for t in damaged(json.loads((tmp_path / "s/sweep.json").read_text()))]
-    require_short(tmp_path / "s/sweep.json", texts, begin_sweep)
+    require_short(tmp_path / "s/sweep.json", begin_sweep)
 
 
 def test_of_a_study(own_folder):
     run = compose_checked([*DQN, "tune.space=[{key: seed, low: 1, high: 5}]"]).settings().run
     job = StudySetup(own_folder / "t", DQN, (), run, config_digest(DQN))
     begin(job)
-    path = own_folder / "t/study.json"
-    texts = [json.dumps(tree) for tree in damaged(json.loads(path.read_text()))]
-    require_short(path, texts, lambda: begin(job))
+    require_short(own_folder / "t/study.json", lambda: begin(job))
 
 
 def test_of_a_journal_of_a_study(tmp_path):
     pytest.importorskip("optuna")
-    from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
-    from tests.mode.tune.test_study_journal import SPACE
+    from rltrain.mode.tune.study import require_trials, suggest, trial_dir
+    from tests.mode.tune.test_study_journal import SPACE, next_of
 
     run = compose_checked([*DQN]).settings().run
-    study = open_study(tmp_path, run)
-    trial, lock = next_trial(study, tmp_path, run)
-    suggest(study, trial, SPACE, run)
-    trial.report(3.0, 100)
-    trial.set_user_attr("error", "none")
-    study.tell(trial, 3.0)
-    os.close(lock)
+    with next_of(tmp_path, run) as (study, trial):
+        suggest(study, trial, SPACE, run)
+        trial.report(3.0, 100)
+        trial.set_user_attr("error", "none")
+        study.tell(trial, 3.0)
     trial_dir(tmp_path, 0).mkdir(parents=True)
     path = tmp_path / "journal.log"
     lines = path.read_text().splitlines()
@@ -161,7 +155,7 @@ def test_of_a_journal_of_a_study(tmp_path):
         for i, line in enumerate(lines)
         for tree in damaged(json.loads(line))
     ]
-    require_short(path, texts, lambda: require_trials(tmp_path, run, SPACE))
+    require_short_of(path, texts, lambda: require_trials(tmp_path, run, SPACE))
 
 
 DEPTHS = (101, 330, 480, 940, 980, 100_000)

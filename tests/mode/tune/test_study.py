@@ -1,5 +1,6 @@
 import json
 import os
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -20,63 +21,58 @@ def run_settings(*overrides):
     return composed.settings().run
 
 
+@contextmanager
+def next_of(folder, run):
+    """A new process with the next trial of a study; ended, it holds it no longer."""
+    study = open_study(folder, run)
+    trial, lock = next_trial(study, folder, run)
+    yield study, trial
+    os.close(lock)  # as the system does
+
+
 @pytest.fixture
-def study(tmp_path):
-    run = run_settings("tune.trials=2")
-    return open_study(tmp_path, run), tmp_path, run
+def run():
+    return run_settings("tune.trials=2")
 
 
-def test_processes_take_different_trials_until_there_are_enough(study):
-    _, folder, run = study
-    (a, lock), (b, other) = (next_trial(open_study(folder, run), folder, run) for _ in range(2))
-    assert (a.number, b.number) == (0, 1)
-    assert a.suggest_float("x", 0, 1) != b.suggest_float("x", 0, 1)
-    assert next_trial(open_study(folder, run), folder, run) is None
-    os.close(lock)
-    os.close(other)
+def test_processes_take_different_trials_until_there_are_enough(tmp_path, run):
+    with next_of(tmp_path, run) as (_, a), next_of(tmp_path, run) as (_, b):
+        assert (a.number, b.number) == (0, 1)
+        assert a.suggest_float("x", 0, 1) != b.suggest_float("x", 0, 1)
+        assert next_trial(open_study(tmp_path, run), tmp_path, run) is None
 
 
-def test_an_interrupted_trial_is_continued_with_its_values(study):
-    first, folder, run = study
-    trial, lock = next_trial(first, folder, run)
-    value = trial.suggest_float("x", 0, 1)
-    os.close(lock)  # as the system does when a process ends
-    again, lock = next_trial(open_study(folder, run), folder, run)
-    assert again.number == trial.number
-    assert again.suggest_float("x", 0, 1) == value
-    os.close(lock)
+def test_an_interrupted_trial_is_continued_with_its_values(tmp_path, run):
+    found = []
+    for _ in range(2):
+        with next_of(tmp_path, run) as (_, trial):
+            found.append((trial.number, trial.suggest_float("x", 0, 1)))
+    assert found[0] == found[1]
 
 
-def test_a_trial_that_is_interrupted_among_its_values_gets_those_that_it_would_have_got(study):
+def test_a_trial_that_is_interrupted_among_its_values_gets_those_that_it_would_have_got(
+    tmp_path, run
+):
     """Defect: the values after those that were stored were drawn from the seed's beginning."""
-    _, folder, run = study
     space = [Parameter(name, 0.0, 1.0) for name in "xyz"]
     values = []
     for place, n_before in (("whole", 0), ("cut", 1)):
-        (folder / place).mkdir()
-        before = open_study(folder / place, run)
-        trial, lock = next_trial(before, folder / place, run)
-        suggest(before, trial, space[:n_before], run)
-        os.close(lock)
-        after = open_study(folder / place, run)
-        trial, lock = next_trial(after, folder / place, run)
-        values.append(suggest(after, trial, space, run))
-        os.close(lock)
+        (tmp_path / place).mkdir()
+        for n in (n_before, 3):
+            with next_of(tmp_path / place, run) as (study, trial):
+                suggested = suggest(study, trial, space[:n], run)
+        values.append(suggested)
     expected, found = values
     assert found == expected
     assert len({value.partition("=")[2] for value in found}) == 3
 
 
-def test_values_depend_on_the_trial_and_not_on_what_ran_before(study, tmp_path):
-    first, folder, run = study
-    locks = [next_trial(first, folder, run) for _ in range(2)]
-    expected = locks[1][0].suggest_float("x", 0, 1)
-    other = tmp_path / "other"
+def test_values_depend_on_the_trial_and_not_on_what_ran_before(tmp_path, run):
+    study, other = open_study(tmp_path, run), tmp_path / "other"
+    locks = [next_trial(study, tmp_path, run) for _ in range(2)]
     other.mkdir()
-    for _ in range(2):  # a new process for each
-        trial, lock = next_trial(open_study(other, run), other, run)
-        locks.append((trial, lock))
-    assert trial.suggest_float("x", 0, 1) == expected
+    with next_of(other, run), next_of(other, run) as (_, trial):  # a new process for each
+        assert trial.suggest_float("x", 0, 1) == locks[1][0].suggest_float("x", 0, 1)
     for _, lock in locks:
         os.close(lock)
 
@@ -94,29 +90,24 @@ def test_the_table_has_the_score_that_was_printed(tmp_path, capsys, last_tests, 
     """Defect: that of a pruned trial was its last test alone."""
     run = run_settings(f"tune.last_tests={last_tests}")
     study = open_study(tmp_path, run)
-    trial, lock = next_trial(study, tmp_path, run)
-    os.close(lock)
     rows = [{"env_steps": i, "test/return_mean": x} for i, x in enumerate((20.0, 35.0, 57.5))]
-    for row in rows:
-        trial.report(row["test/return_mean"], row["env_steps"])
-    trial_dir(tmp_path, 0).mkdir()
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (trial_dir(tmp_path, 0) / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    tell(StudySetup(tmp_path, (), (), run, ""), study, trial, pruned, Screen())
+    end_trial(tmp_path, run, study, *rows, pruned=pruned, reported=rows)
     assert f" {score}" in capsys.readouterr().out
     write_trials(tmp_path, run, study.get_trials())
     assert f",{score}," in (tmp_path / "trials.csv").read_text(encoding="utf-8")
 
 
-def end_trial(folder, run, study, *rows):
+def end_trial(folder, run, study, *rows, pruned=False, reported=()):
     """Tell a study how a trial with these tests ended."""
     trial, lock = next_trial(study, folder, run)
     os.close(lock)
+    for row in reported:
+        trial.report(row["test/return_mean"], row["env_steps"])
     run_dir = trial_dir(folder, trial.number)
     run_dir.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (run_dir / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    tell(StudySetup(folder, (), (), run, ""), study, trial, False, Screen())
+    tell(StudySetup(folder, (), (), run, ""), study, trial, pruned, Screen())
 
 
 def test_a_metric_that_no_test_reports_ends_the_study_with_its_first_trial(tmp_path, capsys):

@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,12 @@ from optuna.trial import create_trial
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.main import run
 from rltrain.mode.tune.space import Parameter
-from rltrain.mode.tune.study import next_trial, open_study, require_trials, suggest, trial_dir
+from rltrain.mode.tune.study import open_study, require_trials, suggest, trial_dir
 from rltrain.mode.tune.study_results import RESULTS
 from rltrain.mode.tune.trials import config_digest
 from tests.helpers import unchanged
 from tests.marks import each_once
-from tests.mode.tune.test_study import run_settings
+from tests.mode.tune.test_study import next_of, run_settings
 
 SPACE = [
     Parameter("algo.optimizer.lr", 1e-4, 1e-2, log=True),
@@ -239,14 +238,13 @@ def test_attributes_of_the_samplers_and_pruners_are_taken(tmp_path, sampler, pru
     settings = run_settings(*words, "tune.trials=13")
     study, attributes = open_study(tmp_path, settings), set()
     for number in range(12):
-        trial, lock = next_trial(study, tmp_path, settings)
-        suggest(study, trial, SPACE, settings)
-        for step in (200, 600, 900):
-            trial.report(float(number), step)
-            trial.should_prune()
-        if number < 11:
-            study.tell(trial, float(number))
-        os.close(lock)
+        with next_of(tmp_path, settings) as (_, trial):
+            suggest(study, trial, SPACE, settings)
+            for step in (200, 600, 900):
+                trial.report(float(number), step)
+                trial.should_prune()
+            if number < 11:
+                study.tell(trial, float(number))
     for trial in study.get_trials():
         attributes |= set(trial.system_attrs)
     assert any("relative_params" in key for key in attributes) == (sampler != "random")
@@ -260,9 +258,9 @@ def test_an_unfinished_last_line_is_cut_and_the_study_goes_on(folder, cut):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines) + lines[-1][:-1][:cut] * (1 + cut // 1000))
     for _ in range(2):
-        trial, lock = next_trial(check(folder), folder, run_settings())
-        os.close(lock)
-        assert trial.number == 1
+        check(folder)
+        with next_of(folder, run_settings()) as (_, trial):
+            assert trial.number == 1
     assert path.read_bytes().startswith(b"".join(lines))
 
 
@@ -270,9 +268,9 @@ def test_an_unfinished_last_line_is_cut_and_the_study_goes_on(folder, cut):
 def test_a_lock_that_a_killed_process_has_left_is_not_waited_for(folder, monkeypatch, make):
     make(folder / "journal.log.lock")
     monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("it waits"))
-    trial, lock = next_trial(check(folder), folder, run_settings())
-    os.close(lock)
-    assert trial.number == 1
+    check(folder)
+    with next_of(folder, run_settings()) as (_, trial):
+        assert trial.number == 1
 
 
 def test_a_journal_of_another_kind_is_refused(folder):
@@ -288,15 +286,6 @@ def test_the_beginning_of_the_first_record_is_cut(folder):
     for end in (0, 1, 5, 20, len(line)):
         path.write_bytes(line[:end])
         assert check(folder).trials == []
-
-
-@pytest.mark.parametrize("overrides", [5, [1], None, "x"])
-def test_a_study_of_other_overrides_is_refused(own_folder, overrides):
-    (own_folder / "study").mkdir()
-    (own_folder / "study/study.json").write_text(json.dumps({"overrides": overrides}))
-    words = ["mode=tune", "algo=dqn", "env=cartpole", "tune.dir=study"]
-    with pytest.raises(UsageError, match=r"a study with overrides .*, not .*algo=dqn"):
-        run(words)
 
 
 @pytest.mark.parametrize("name", RESULTS)

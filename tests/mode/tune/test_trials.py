@@ -101,11 +101,12 @@ def test_the_run_of_another_trial_is_refused_by_name(tmp_path, monkeypatch):
     """Defect: a trial whose folder held a copy of another one got the score of that."""
     monkeypatch.setattr(worker, "suggest", lambda *_: ["algo.optimizer.lr=0.001", "seed=7"])
     trained = []
-    monkeypatch.setattr(
-        worker,
-        "run_training",
-        lambda settings, run_dir, **_: trained.append(1) or Result(run_dir, exit_code=130),
-    )
+
+    def train(settings, run_dir, **_):
+        trained.append(1)
+        return Result(run_dir, exit_code=130)
+
+    monkeypatch.setattr(worker, "run_training", train)
     job = study_of(tmp_path)
     for lr, refused in ((0.001, False), (0.01, True)):
         words = [*job.overrides, f"algo.optimizer.lr={lr}", "seed=7"]
@@ -158,14 +159,12 @@ def test_a_process_that_exits_with_0_in_its_trial_is_named(
 def test_a_pruner_knows_the_length_of_its_trial(tmp_path, monkeypatch):
     """Defect: a trial with a searched total_env_steps was pruned in its first fifth."""
     found = []
-    monkeypatch.setattr(
-        worker,
-        "run_training",
-        lambda settings, run_dir, callbacks, **_: (
-            found.append(callbacks[0].trial.study.pruner._n_warmup_steps)
-            or Result(run_dir, exit_code=130)
-        ),
-    )
+
+    def train(settings, run_dir, callbacks, **_):
+        found.append(callbacks[0].trial.study.pruner._n_warmup_steps)
+        return Result(run_dir, exit_code=130)
+
+    monkeypatch.setattr(worker, "run_training", train)
     for suggested in ([], ["total_env_steps=50_000"]):
         monkeypatch.setattr(worker, "suggest", lambda *_, suggested=suggested: suggested)
         run_trial(study_of(tmp_path, "total_env_steps=5000"))

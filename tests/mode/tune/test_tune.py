@@ -129,6 +129,10 @@ WITHOUT = sorted(o for o in TINY if not o.startswith(("mode=", "tune.")))
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        *(
+            ({"overrides": x}, "a study with overrides .*, not .*algo=dqn")
+            for x in (5, [1], None, "x")
+        ),
         ({"overrides": ["algo=qmix"]}, r"a study with overrides \[algo=qmix\], not \[.*algo=dqn, "),
         ({"metric": "test/x", "mode": "min"}, "metric test/x, not auto; mode min, not max"),
         (
@@ -242,6 +246,4 @@ def test_killed_processes_are_named(own_folder):
             child.kill()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 137
-    assert (
-        error.count("A process was killed by SIGKILL. The same command continues its trial.") == 1
-    )
+    assert error.count("process was killed by SIGKILL. The same command continues its trial.") == 1
