@@ -48,22 +48,15 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
     assert f"no-such-core (not installed): {command}" in out
 
 
-def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
+def test_an_extra_has_one_line_with_all_that_it_lacks_and_old_packages_are_found(monkeypatch):
     lines = [("numpy>=2.0", "envs"), ("no-such", "envs"), ("rich>=99", "envs"), ("numpy", "more")]
+    lines += [("numpy>=99", ""), ("numpy>=2,<99", "")]
     monkeypatch.setattr(doctor, "requirements", lambda: lines)
-    (extra,) = doctor.extras()
-    assert extra.what == "envs"
+    (extra,), (old,) = doctor.extras(), doctor.packages()
+    assert (extra.what, old.verdict) == ("envs", "missing")
     assert extra.fact.startswith("no-such not installed; rich ")
-    assert extra.fact.endswith("; expected >=99")
+    assert all(each.fact.endswith("; expected >=99") for each in (extra, old))
     assert extra.fix == install_command("no-such", "rich>=99")
-
-
-def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
-    lines = [("numpy>=99", ""), ("numpy>=2,<99", "")]
-    monkeypatch.setattr(doctor, "requirements", lambda: lines)
-    (old,) = doctor.packages()
-    assert old.verdict == "missing"
-    assert old.fact.endswith("; expected >=99")
     assert old.fix == install_command("numpy>=99")
 
 
@@ -93,26 +86,19 @@ def test_without_numbas_compiler_nothing_runs(command, small, own_folder, monkey
     assert (found.verdict, found.fix) == ("missing", "unset NUMBA_DISABLE_JIT")
 
 
-def test_an_old_python_is_missing(monkeypatch):
-    assert by_name(doctor.python())["Python"].verdict == "ok"
+def test_an_old_python_a_full_disk_and_a_read_only_folder_are_missing(own_folder, monkeypatch):
+    folder = own_folder / "outputs" / "deeper"
+    (disk,) = doctor.disk(folder)
+    assert by_name(doctor.python())["Python"].verdict == disk.verdict == "ok"
+    assert str(own_folder) in disk.fact
     monkeypatch.setattr(doctor, "OLDEST_PYTHON", (4, 0))
-    assert by_name(doctor.python())["Python"].verdict == "missing"
-
-
-def test_a_full_disk_is_missing(own_folder, monkeypatch):
-    (finding,) = doctor.disk(own_folder / "outputs" / "deeper")
-    assert finding.verdict == "ok"
-    assert str(own_folder) in finding.fact
     monkeypatch.setattr(doctor, "NEEDED_DISK", 10**18)
-    (finding,) = doctor.disk(own_folder)
-    assert finding.verdict == "missing"
-
-
-def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
+    (disk,) = doctor.disk(folder)
+    assert by_name(doctor.python())["Python"].verdict == disk.verdict == "missing"
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (finding,) = doctor.disk(own_folder)
+    (disk,) = doctor.disk(own_folder)
     fact = f"{own_folder} cannot be written"
-    assert finding == Finding("outputs/", "missing", fact, "cd to your own folder")
+    assert disk == Finding("outputs/", "missing", fact, "cd to your own folder")
 
 
 CACHE = "rltrain.battles.engine.compile_cache"
@@ -205,14 +191,11 @@ def test_the_doctor_itself_needs_no_torch():
     assert imported("import rltrain.mode.doctor", "torch", "numba") == []
 
 
-def test_ffmpeg_is_found_or_the_package_that_brings_it_is_named(monkeypatch):
+def test_ffmpeg_is_found_or_what_brings_it_is_named_and_two_pygames_are_reported(monkeypatch):
     monkeypatch.setattr(doctor, "find_ffmpeg", lambda: None)
     assert "imageio-ffmpeg" in by_name(tools({}))["ffmpeg"].fix
     monkeypatch.setattr(doctor, "find_ffmpeg", lambda: "/bin/ffmpeg")
     assert by_name(tools({}))["ffmpeg"] == Finding("ffmpeg", "ok", "/bin/ffmpeg")
-
-
-def test_pygame_beside_pygame_ce_is_reported(monkeypatch):
     monkeypatch.setattr(doctor, "installed_version", lambda name: "2.5")
     assert "pip uninstall -y pygame pygame-ce && " in by_name(tools({}))["pygame"].fix
     monkeypatch.setattr(doctor, "installed_version", lambda name: None)

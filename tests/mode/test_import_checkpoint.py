@@ -23,6 +23,7 @@ DEFAULTS = {
     adam: {"lr": 5e-4, "betas": [0.9, 0.999], "eps": 1e-8},
 }
 OVERRIDES += ["algo.mixer.hypernet_dim=5", "hardware.threads=1"]
+MLP = ["algo/network=mlp", "algo.network.hidden_sizes=[8,8]", "algo.network.last_action=true"]
 
 
 class RNNAgent(nn.Module):
@@ -74,6 +75,12 @@ def pymarl_folder(path, agent, mixer=None, kind=rmsprop, **options):
     return optimizer
 
 
+def imported(folder, overrides=OVERRIDES):
+    """A learner with the weights of a folder, and the remarks."""
+    learner = rltrain.make_learner(overrides, SPEC)
+    return learner, load_files(learner, read_folder(folder, None))
+
+
 @pytest.fixture
 def folder(own_folder):
     torch.manual_seed(0)
@@ -118,8 +125,8 @@ def test_the_printed_commands_name_what_must_be_trusted(command, folder, small, 
 def test_next_step_is_that_of_the_optimizer_that_was_saved(folder, kind):
     agent, mixer = RNNAgent(), QMixer()
     optimizer = pymarl_folder(folder, agent, mixer, kind)
-    learner = rltrain.make_learner([*OVERRIDES, f"algo/optimizer={kind.__name__}"], SPEC)
-    assert load_files(learner, read_folder(folder, None)) == ()
+    learner, remarks = imported(folder, [*OVERRIDES, f"algo/optimizer={kind.__name__}"])
+    assert remarks == ()
     named = {f"agents.{name}": p for name, p in agent.named_parameters()}
     named |= {f"mixer.{name}": p for name, p in mixer.named_parameters()}
     ours = dict(learner.online.named_parameters())
@@ -139,9 +146,7 @@ def test_next_step_is_that_of_the_optimizer_that_was_saved(folder, kind):
 def test_agents_without_memory_become_feed_forward_ones(folder):
     agent = RNNAgent(memory=False)
     pymarl_folder(folder, agent)
-    overrides = ["algo=vdn", "algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
-    learner = rltrain.make_learner([*overrides, "algo.network.last_action=true"], SPEC)
-    load_files(learner, read_folder(folder, None))
+    learner, _ = imported(folder, ["algo=vdn", *MLP])
     obs, last = torch.rand(1, 2, 3), torch.tensor([[-1, 1]])
     q, _ = learner.online.agents.step(obs, last, torch.zeros(1, 2, 0))
     one_hot = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
@@ -153,37 +158,22 @@ def test_agents_without_memory_become_feed_forward_ones(folder):
     ("agent", "overrides", "message"),
     [
         (
-            RNNAgent(hidden=16),
-            OVERRIDES,
-            r"fc1.weight has \[16, 7\], expected \[8, 7\]; .*Type algo.network.hidden_dim=16",
+            {"hidden": 16},
+            [],
+            r"\[16, 7\], expected \[8, 7\]; .*Type algo.network.hidden_dim=16",
         ),
-        (
-            RNNAgent(n_inputs=3),
-            OVERRIDES,
-            r"Type algo.network.last_action=false algo.network.agent_id=false\.",
-        ),
-        (
-            RNNAgent(n_inputs=9),
-            OVERRIDES,
-            "2 agents, 2 actions, observation 3, state 3. .*map_name",
-        ),
-        (RNNAgent(norm=True), OVERRIDES, r"Type algo.network.layer_norm=true\."),
-        (RNNAgent(memory=False), OVERRIDES, r"algo/network=mlp algo.network.hidden_sizes=\[8,8\]"),
-        (RNNAgent(), ["algo=vdn", "algo.network.hidden_dim=8"], "Type algo=qmix"),
-        (RNNAgent(), [*OVERRIDES[:2], "algo.mixer.embed_dim=9"], "algo.mixer.embed_dim=4 .*dim=5"),
+        ({"n_inputs": 3}, [], r"Type algo.network.last_action=false algo.network.agent_id=false\."),
+        ({"n_inputs": 9}, [], "2 agents, 2 actions, observation 3, state 3. .*map_name"),
+        ({"norm": True}, [], r"Type algo.network.layer_norm=true\."),
+        ({"memory": False}, [], r"algo/network=mlp algo.network.hidden_sizes=\[8,8\]"),
+        ({}, ["algo=vdn", "algo.network.hidden_dim=8"], "Type algo=qmix"),
+        ({}, [*OVERRIDES[:2], "algo.mixer.embed_dim=9"], "algo.mixer.embed_dim=4 .*dim=5"),
     ],
 )
 def test_other_sizes_are_named_with_what_to_type(folder, agent, overrides, message):
-    pymarl_folder(folder, agent, QMixer())
+    pymarl_folder(folder, RNNAgent(**agent), QMixer())
     with pytest.raises(UsageError, match=message):
-        load_files(rltrain.make_learner(overrides, SPEC), read_folder(folder, None))
-
-
-def changed(file, change):
-    """A file of the folder with one of its dictionaries changed in place."""
-    content = torch.load(file, weights_only=True)
-    change(content)
-    torch.save(content, file)
+        imported(folder, overrides or OVERRIDES)
 
 
 def of_first(**moments):
@@ -229,14 +219,16 @@ NO_FIT = "does not fit: "
 def test_damaged_tensors_are_answered(folder, file, change, message):
     """Defects: NaN was taken over, and the others ended in tracebacks."""
     pymarl_folder(folder, RNNAgent(), QMixer())
-    changed(folder / file, change)
+    content = torch.load(folder / file, weights_only=True)
+    change(content)
+    torch.save(content, folder / file)
     with pytest.raises(RltrainError, match=message):
-        load_files(rltrain.make_learner(OVERRIDES, SPEC), read_folder(folder, None))
+        imported(folder)
 
 
 def test_an_optimizer_that_starts_again_is_not_named_as_imported(command, folder, small, capsys):
     pymarl_folder(folder, RNNAgent(), QMixer())
-    changed(folder / "opt.th", lambda saved: saved.update(state={}, param_groups=[]))
+    torch.save({"state": {}, "param_groups": []}, folder / "opt.th")
     assert command("mode=import", f"checkpoint={folder}", *small, *OVERRIDES) == 0
     assert "Imported agent.th, mixer.th of" in capsys.readouterr().out
 
@@ -244,13 +236,12 @@ def test_an_optimizer_that_starts_again_is_not_named_as_imported(command, folder
 def test_moments_of_another_optimizer_are_refused_with_its_name(folder):
     pymarl_folder(folder, RNNAgent(), QMixer(), adam, **{**DEFAULTS[adam], "lr": 1e-3})
     with pytest.raises(UsageError, match=r"Type algo/optimizer=adam algo\.optimizer\.lr=0\.001"):
-        load_files(rltrain.make_learner(OVERRIDES, SPEC), read_folder(folder, None))
+        imported(folder)
 
 
 def test_what_differs_or_is_missing_is_said(folder):
     pymarl_folder(folder, RNNAgent(), QMixer(), lr=1e-3, alpha=0.99, eps=1e-5)
-    learner = rltrain.make_learner(OVERRIDES, SPEC)
-    (remark,) = load_files(learner, read_folder(folder, None))
+    learner, (remark,) = imported(folder)
     assert "type algo.optimizer.lr=0.001 to keep it" in remark
     (folder / "opt.th").unlink()
     (remark,) = load_files(learner, read_folder(folder, None))
@@ -286,10 +277,9 @@ def test_a_network_per_agent_becomes_a_group_per_agent(folder, groups, memory):
     overrides = [*OVERRIDES, f"algo.network.groups={groups}"]
     if not memory:
         overrides = [w for w in overrides if "hidden_dim" not in w]
-        overrides += ["algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
-        overrides += ["algo.network.last_action=true"]
-    learner = rltrain.make_learner(overrides, SPEC)
-    assert load_files(learner, read_folder(folder, None)) == ()
+        overrides += MLP
+    learner, remarks = imported(folder, overrides)
+    assert remarks == ()
     obs, last = torch.rand(1, 2, 3), torch.tensor([[-1, 1]])
     hidden = torch.zeros(1, 2, 8 if memory else 0)
     q, _ = learner.online.agents.step(obs, last, hidden)
@@ -306,13 +296,11 @@ def test_a_network_per_agent_becomes_a_group_per_agent(folder, groups, memory):
 
 def test_networks_and_groups_that_differ_are_refused_with_the_groups_to_type(folder):
     pymarl_folder(folder, NonSharedAgents(), QMixer())
-    files = read_folder(folder, None)
     with pytest.raises(UsageError, match=r"Type algo\.network\.groups=\[\[0\],\[1\]\]\."):
-        load_files(rltrain.make_learner([*OVERRIDES, "algo.network.agent_id=false"], SPEC), files)
+        imported(folder, [*OVERRIDES, "algo.network.agent_id=false"])
     pymarl_folder(folder.with_name("2"), RNNAgent(), QMixer())
-    learner = rltrain.make_learner([*OVERRIDES, "algo.network.groups=[[0],[1]]"], SPEC)
     with pytest.raises(UsageError, match=r"Type algo\.network\.groups=null"):
-        load_files(learner, read_folder(folder.with_name("2"), None))
+        imported(folder.with_name("2"), [*OVERRIDES, "algo.network.groups=[[0],[1]]"])
 
 
 def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
@@ -336,8 +324,7 @@ def test_other_mixers_and_their_moments_are_taken_over(folder, algo):
     overrides = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]
     parts = named_parts(rltrain.make_learner([*overrides, "seed=1"], SPEC).online)
     optimizer = pymarl_folder(folder, parts["agent"], parts["mixer"])
-    learner = rltrain.make_learner([*overrides, "seed=2"], SPEC)
-    remarks = load_files(learner, read_folder(folder, None))
+    learner, remarks = imported(folder, [*overrides, "seed=2"])
     ours = named_parts(learner.online)
     for part in ("agent", "mixer"):
         for name, tensor in parts[part].state_dict().items():

@@ -119,27 +119,17 @@ MARKS = {
 
 
 @pytest.mark.parametrize("kind", MARKS)
-def test_a_sweep_is_no_run_whatever_is_in_place_of_its_list(trained, own_folder, kind):
-    """Defect: one of its runs was resumed."""
-    trained.rename(own_folder / "outputs/0_seed-1")
-    MARKS[kind](own_folder / "outputs/sweep.json")
-    with unchanged(own_folder), pytest.raises(CheckpointError, match=r"outputs/sweep\.json"):
-        run(["resume=outputs", "total_env_steps=170"])
-
-
-@pytest.mark.parametrize("kind", MARKS)
-def test_the_newest_run_is_found_whatever_is_in_place_of_its_record(trained, own_folder, kind):
-    """Defect: an older one was resumed."""
-    newest = own_folder / "outputs/newest"
-    shutil.copytree(trained, newest)
+def test_whatever_is_in_place_of_a_file_another_run_does_not_go_on(trained, own_folder, kind):
+    """Defects: a run of the sweep was resumed, or an older one than the newest."""
+    newest = shutil.copytree(trained, own_folder / "outputs/newest")
     (newest / "run.json").unlink()
     MARKS[kind](newest / "run.json")
     with unchanged(trained), suppress(CheckpointError):
         assert run(["resume=outputs", "total_env_steps=165"]) == 0
-
-
-@pytest.mark.parametrize("kind", MARKS)
-def test_a_study_is_refused_whatever_is_in_place_of_its_file(own_folder, kind):
+    shutil.copytree(trained, own_folder / "sweep/0_seed-1")
+    MARKS[kind](own_folder / "sweep/sweep.json")
+    with unchanged(own_folder), pytest.raises(CheckpointError, match=r"sweep/sweep\.json"):
+        run(["resume=sweep", "total_env_steps=170"])
     pytest.importorskip("optuna")
     (own_folder / "study/trials/0000").mkdir(parents=True)
     MARKS[kind](own_folder / "study/study.json")

@@ -1,6 +1,5 @@
 """Signals that end a run: what is said at once, what is kept, the exit code."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,9 +13,9 @@ from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.errors import SIGNAL_CODES
 from rltrain.logger.train_log import NOTICE
-from rltrain.mode import train
 from rltrain.mode.signals import Interrupts, handling
-from tests.helpers import nothing_written
+from tests.conftest import SMALL
+from tests.helpers import nothing_written, record_of
 
 pytestmark = pytest.mark.usefixtures("no_nohup")
 
@@ -46,9 +45,7 @@ def test_the_first_signal_says_at_once_what_happens_and_what_a_second_does(tmp_p
     assert "Ctrl-C: stopping after this iteration and saving. Ctrl-C again: exit " in said
     assert "keeping the last checkpoint (env step 100)." in said
 
-
-def test_sigterm_is_announced_alike(tmp_path, caplog):
-    _, said = raised(signal.SIGTERM, tmp_path, caplog)
+    _, said = raised(signal.SIGTERM, tmp_path / "none", caplog)
     assert "SIGTERM: stopping after this iteration and saving" in said
     assert "with no checkpoint, since there is none yet." in said
 
@@ -75,20 +72,11 @@ def test_sighup_stays_ignored_under_nohup(tmp_path):
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_before_there_is_a_trainer_a_signal_stops_at_once(
-    small, own_folder, monkeypatch, exit_code, name, code
-):
-    signalled = lambda *built: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
-    monkeypatch.setattr(train, "build_trainer", signalled)
-    assert exit_code(*small, "hydra.run.dir=run") == code
-    assert nothing_written(own_folder)
-
-
 @pytest.mark.parametrize(("name", "code"), SIGNAL_CODES.items())
 @pytest.mark.parametrize(
     ("moment", "overrides"),
     [
+        ("rltrain.mode.train.build_trainer", [*SMALL, "hydra.run.dir=run"]),
         ("rltrain.mode.dispatch.compose_single", ["env=two_step"]),
         ("rltrain.mode.dispatch.compose_single", ["mode=report"]),
         ("rltrain.mode.dispatch.compose_checked", ["-m", "env=two_step", "seed=1,2"]),
@@ -97,12 +85,13 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
     ],
 )
 def test_a_signal_before_the_first_run_has_its_exit_code(
-    monkeypatch, exit_code, moment, overrides, name, code
+    monkeypatch, own_folder, exit_code, moment, overrides, name, code
 ):
     """Defect: SIGUSR1 killed the command, which no cluster requeues."""
     signalled = lambda *about, **more: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
     monkeypatch.setattr(moment, signalled)
     assert exit_code(*overrides) == code
+    assert "-m" in overrides or nothing_written(own_folder)
 
 
 LATE = """
@@ -213,7 +202,7 @@ def test_a_signal_before_the_first_step_is_recorded(
     assert found == code
     record = own_folder / "run/run.json"
     if record.exists():
-        facts = json.loads(record.read_text())
+        facts = record_of(record.parent)
         assert (facts["status"], facts["exit_code"]) == ("interrupted", code)
         assert facts.get("env_steps", 0) == 0
     else:

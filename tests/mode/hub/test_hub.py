@@ -14,6 +14,7 @@ import pytest
 import rltrain
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.hub import download, push
+from tests.helpers import changed_json
 
 COMMIT = "0123456789" * 4
 
@@ -94,8 +95,8 @@ def test_an_opponent_is_sent_without_the_results_of_the_run_that_it_played_in(hu
 @pytest.mark.parametrize("test", [None, "x", {"env_steps": 1, "test/return_mean": None}, [], {}])
 def test_a_run_is_sent_whatever_its_last_test_was(hub, trained, command, test):
     """A metric that was NaN is null in run.json."""
-    record = json.loads((trained / "run.json").read_text())
-    (trained / "run.json").write_text(json.dumps({**record, "final_test": test}))
+    with changed_json(trained / "run.json") as record:
+        record["final_test"] = test
     assert command("mode=push", f"checkpoint={trained}", "hub.repo=me/game") == 0
     assert (hub.root / "me/game" / "README.md").is_file()
 
@@ -304,9 +305,9 @@ def test_a_malformed_listing_is_explained(server, info, entry, message):
     assert not list(download.cache().rglob("*.json"))
 
 
-@pytest.mark.parametrize("reply", [{"error": "busy"}, ["run.json"], "busy", None])
 @pytest.mark.parametrize("which", ["info", "listing"])
-def test_another_reply_than_a_listing_is_explained(server, which, reply):
-    setattr(server, which, reply)
-    with pytest.raises(CheckpointError, match=r"hf://me/game: .*listing.*malformed"):
-        download.download("hf://me/game")
+def test_another_reply_than_a_listing_is_explained(server, which):
+    for reply in ({"error": "busy"}, ["run.json"], "busy", None):
+        setattr(server, which, reply)
+        with pytest.raises(CheckpointError, match=r"hf://me/game: .*listing.*malformed"):
+            download.download("hf://me/game")

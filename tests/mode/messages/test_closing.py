@@ -77,46 +77,33 @@ def test_what_cannot_be_drawn_is_not_watched(trainer, own_folder):
     assert "mode=watch" in ended(FACTS, trainer, None)
 
 
-def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
-    saved(own_folder / "run", full=[300])
-    overrides = ended(FACTS, trainer, "__main__")
-    assert overrides.splitlines()[-2:] == [
-        "  rltrain.evaluate('run', env=YOUR_CLASS)",
-        "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("trust", "command"),
-    [
-        (None, "torchrun --nproc-per-node=4 -m rltrain resume=run total_env_steps=600"),
-        ("__main__", "rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)"),
-    ],
-)
-def test_several_processes_continue_as_many(trainer, own_folder, monkeypatch, trust, command):
-    """Defect: the command was for two, and for a class of a script no command at all."""
-    saved(own_folder / "run", full=[300])
-    trainer.about["config"]["hardware"]["rank_timeout"] = 60
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert ended(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
-
-
 WITHOUT = "overrides=['stop.metric=null', 'stop.value=null']"
 
 
 @pytest.mark.parametrize(
-    ("trust", "command"),
+    ("of", "trust", "command"),
     [
-        (None, "rltrain resume=run stop.metric=null stop.value=null"),
-        ("__main__", f"rltrain.resume('run', {WITHOUT}, env=YOUR_CLASS)"),
+        ("4 processes", None, "torchrun --nproc-per-node=4 -m rltrain resume=run {}"),
+        ("4 processes", "__main__", "rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)"),
+        ("a notebook", "__main__", "rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)"),
+        ("a metric", None, "rltrain resume=run stop.metric=null stop.value=null"),
+        ("a metric", "__main__", f"rltrain.resume('run', {WITHOUT}, env=YOUR_CLASS)"),
     ],
 )
-def test_a_run_that_a_metric_ended_continues_without_it(trainer, own_folder, trust, command):
-    """Defect: the printed command trained one iteration and ended again."""
-    saved(own_folder / "run", full=[200])
-    trainer.clock, trainer.stopping = Clock(200), "test/win_rate reached 1"
-    trainer.about["config"]["stop"]["metric"] = "test/win_rate"
-    assert ended(FACTS, trainer, trust).splitlines()[-1] == f"  {command}"
+def test_the_last_command_continues_the_run(trainer, own_folder, monkeypatch, of, trust, command):
+    """Defects: it was for two processes, and for a class of a script there was none; of a run that
+    a metric had ended it trained one iteration and ended again.
+    """
+    saved(own_folder / "run", full=[200 if of == "a metric" else 300])
+    if of == "4 processes":
+        trainer.about["config"]["hardware"]["rank_timeout"] = 60
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    elif of == "a metric":
+        trainer.clock, trainer.stopping = Clock(200), "test/win_rate reached 1"
+        trainer.about["config"]["stop"]["metric"] = "test/win_rate"
+    *_, before, last = ended(FACTS, trainer, trust).splitlines()
+    assert last == f"  {command.format('total_env_steps=600')}"
+    assert of != "a notebook" or before == "  rltrain.evaluate('run', env=YOUR_CLASS)"
 
 
 def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
