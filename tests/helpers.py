@@ -17,6 +17,8 @@ import rltrain
 from rltrain.callback import Callback, Callbacks
 from rltrain.common.checkpoint.run_checkpoints import put_manifest
 from rltrain.common.files import digest
+from rltrain.errors import RltrainError
+from rltrain.main import run
 
 
 class Failing(Callback):
@@ -174,6 +176,15 @@ def python(*words, **options):
     """A finished Python process of its own, with its output as text."""
     command = [sys.executable, *words]
     return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def refused(*words, lines=1):
+    """The paragraph, or the few lines, with which a command is refused."""
+    with pytest.raises(RltrainError) as found:
+        run(words)
+    assert found.value.exit_code in (2, 3)
+    assert str(found.value).count("\n") < lines
+    return str(found.value)
 
 
 def nothing_written(folder):

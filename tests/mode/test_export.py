@@ -241,6 +241,8 @@ WITHOUT_ONNX = {
 def test_a_network_that_onnx_does_not_compute_is_refused(own_folder, name):
     network = f"algo.network={{_target_: tests.mode.test_export.{name}}}"
     run = saved([*ONE_AGENT, "algo=dqn", network], own_folder / "run")
+    with pytest.raises(rltrain.errors.CheckpointError, match=r"trust=\[tests\]"):
+        export(run, [], None)
     with pytest.raises(UsageError, match=WITHOUT_ONNX[name]):
         export(run, ["trust=[tests]"], None)
     assert not (run / "onnx").exists()
@@ -253,13 +255,6 @@ class Drawing(Branching):
         return self.linear(obs) + torch.rand(obs.shape[0], 1, 1), hidden
 
 
-def test_a_network_of_ones_own_must_be_trusted(own_folder):
-    network = "algo.network={_target_: tests.mode.test_export.Drawing}"
-    run = saved([*ONE_AGENT, "algo=dqn", network], own_folder / "run")
-    with pytest.raises(rltrain.errors.CheckpointError, match=r"trust=\[tests\]"):
-        export(run, [], None)
-
-
 def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypatch, own_folder):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"mode=export needs onnx, .*pip install .*onnx"):
@@ -270,20 +265,22 @@ def script_prints(folder):
     return python("act.py", cwd=folder, check=True).stdout.strip()
 
 
-@pytest.mark.slow
-def test_the_script_of_a_team_prints_actions_when_it_is_run(own_folder):
-    run = saved(["algo=qmix", "env=two_step"], own_folder / "run")
-    printed = script_prints(export(run, ["test.episodes=2"], None))
-    assert re.fullmatch(r"qmix on two_step.*: observations of zeros give .* \[\d \d\]", printed)
+REWARD = "env.kwargs.sutton_barto_reward=true"
+LIMITED = ["algo=dqn", "env.max_episode_steps=5", f"+{REWARD}"]
 
 
 @pytest.mark.slow
-def test_the_script_plays_in_the_environment_of_the_run(own_folder):
+@pytest.mark.parametrize(
+    ("overrides", "typed", "prints"),
+    [
+        (["algo=qmix", "env=two_step"], [], r"qmix on two_step.*: .* zeros give .* \[\d \d\]"),
+        ([*ONE_AGENT, *LIMITED], [REWARD], "CartPole-v1: return 0 in 5 steps"),
+    ],
+)
+def test_the_script_prints_actions_or_plays_a_game(own_folder, overrides, typed, prints):
     """Defect: without its keywords and its time limit."""
-    given = ["env.max_episode_steps=5", "+env.kwargs.sutton_barto_reward=true"]
-    run = saved([*ONE_AGENT, "algo=dqn", *given], own_folder / "run")
-    typed = ["test.episodes=2", "env.kwargs.sutton_barto_reward=true"]
-    assert script_prints(export(run, typed, None)) == "CartPole-v1: return 0 in 5 steps"
+    folder = export(saved(overrides, own_folder / "run"), ["test.episodes=2", *typed], None)
+    assert re.fullmatch(prints, script_prints(folder))
 
 
 @pytest.mark.slow

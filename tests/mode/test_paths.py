@@ -15,10 +15,10 @@ from rltrain.common.machine import places
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import NAMES_OR_PATHS, SWEPT_PATHS, parse, swept_paths, typed_list
 from rltrain.config.trust import OUTSIDE
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import UsageError
 from rltrain.main import run
 from rltrain.report.readers import find_runs
-from tests.helpers import read_only
+from tests.helpers import data_rows, read_only, refused
 from tests.marks import slow_except
 
 NAMES = (
@@ -128,32 +128,6 @@ def test_a_command_needs_no_folder_for_temporary_files(own_folder, monkeypatch, 
     assert [path.name for path in own_folder.iterdir()] == ["file"]
 
 
-QUIET_NEW = ["env=two_step", "logger=[]"]
-SMAC = ["algo=qmix", "env=smac", "env.map_name=3m", "logger=[]"]
-TYPED = [
-    [*QUIET_NEW, "checkpoint=@"],
-    *([f"mode={mode}", "checkpoint=@"] for mode in ("evaluate", "watch", "export", "push")),
-    ["mode=import", "algo=qmix", "env=two_step", "checkpoint=@"],
-    ["mode=init", "init.folder=@"],
-    ["mode=report", "runs=@"],
-    ["mode=report", "runs=[@]"],
-    ["mode=report", "runs=demo", "report.dir=@"],
-    ["mode=match", "env=smac", "checkpoints=@"],
-    ["mode=match", "env=smac", "checkpoints=[@,closest]"],
-    ["mode=tune", "tune=dqn", "algo=dqn", "env=cartpole", "tune.dir=@"],
-    *(["resume=@"], ["config=@"]),
-    *([*asks, "--config-dir=@"] for asks in ([], ["--help"], ["--cfg", "job"], ["mode=list"])),
-    [*QUIET_NEW, "hydra.searchpath=['@']"],
-    ["--cfg", "job", "experiment='@.yaml'"],
-    [*QUIET_NEW, "hydra.run.dir=@"],
-    ["-m", "seed=1,2", *QUIET_NEW, "hydra.sweep.dir=@"],
-    *([*QUIET_NEW, f"dataset.{key}=@"] for key in ("read", "write")),
-    ["algo=dqn", "env=cartpole", "buffer.storage=disk", "logger=[]", "buffer.folder=@"],
-    ["algo=dqn", "env=trading", "logger=[]", "env.prices='@'"],
-    *([*SMAC, f"{key}='@'"] for key in ("env.start_positions", "env.map_file")),
-    *([*SMAC, f"{key}='@'"] for key in ("env.opponent", "test.opponent")),
-]
-"""Every key that takes a path, and the commands that read it in another place."""
 PATHS = {
     "a long name": "x" * 300,
     "a null": "a\0b",
@@ -162,18 +136,16 @@ PATHS = {
     "nothing in quotes": "''",
     "a link to nothing": "LINK",
 }
-TRIED = [(words, path) for words in TYPED for path in PATHS]
-QUICK = [(words, path) for words, path in TRIED if path == "a null" or words[-1][:1] == "-"]
+TRIED = [(speed, line, path) for speed, line in data_rows("typed_paths.txt") for path in PATHS]
+QUICK = [each for each in TRIED if each[0] == "quick" or each[2] == "a null"]
 
 
-@pytest.mark.parametrize("tried", slow_except(QUICK, TRIED), ids=lambda t: f"{t[1]} {t[0][-1]}")
+@pytest.mark.parametrize("tried", slow_except(QUICK, TRIED), ids=lambda t: f"{t[2]} {t[1]}")
 def test_a_path_that_cannot_be_is_refused_in_one_paragraph(own_folder, tried):
-    words, path = tried
+    _, line, path = tried
     (own_folder / "file").touch()
     (own_folder / "LINK").symlink_to("nowhere")
-    with pytest.raises(RltrainError) as refused:
-        run([word.replace("@", PATHS[path]) for word in words])
-    assert "\n" not in str(refused.value)
+    refused(*(word.replace("@", PATHS[path]) for word in line.split()))
     assert {path.name for path in own_folder.iterdir()} == {"file", "LINK"}
 
 

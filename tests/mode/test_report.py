@@ -1,6 +1,7 @@
 import csv
 import itertools
 import json
+from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
@@ -22,17 +23,21 @@ def runs(tmp_path):
     return tmp_path
 
 
+def table_rows(name):
+    """The rows of a table of the report in ``here``."""
+    with Path(f"here/tables/{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.mark.slow
 def test_report_of_runs_with_ratings_of_self_play(runs, capsys):
     battles = {"0": {"0": [5, 2, 3]}, "100": {"0": [8, 1, 1], "100": [5, 0, 5]}}
     (runs / "outputs/dqn/run0/self_play.json").write_text(json.dumps(battles))
     assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
-    with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = table_rows("final_scores")
     means = {row["configuration"]: float(row["mean [95% interval]"]) for row in rows}
     assert (means, len(rows)) == ({"dqn": 3.0, "pqn": 6.0}, 2)
-    with (runs / "here/tables/self_play.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = table_rows("self_play")
     assert [(r["configuration"], r["env steps"]) for r in rows] == [("dqn", "0"), ("dqn", "100")]
     assert float(rows[0]["rating"]) < float(rows[1]["rating"])
     assert "ratings over training time" in (runs / "here/report.html").read_text(encoding="utf-8")
@@ -60,14 +65,11 @@ def test_published_values_stand_beside_runs(runs, capsys):
     words = ["mode=report", "report.dir=here", "report.resamples=50"]
     assert run([*words, "runs=[outputs, published/zoo, published/cleanrl]"]) == 0
     assert "10 runs of 2 configurations on 1 environment" in capsys.readouterr().out
-    with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
-        rows = {row["configuration"]: row for row in csv.DictReader(file)}
+    rows = {row["configuration"]: row for row in table_rows("final_scores")}
     assert float(rows["dqn (rl-zoo3)"]["mean [95% interval]"]) == 500
     assert {row["environment"] for row in rows.values()} == {"CartPole-v1"}
-    with (runs / "here/tables/improvement.csv").open(encoding="utf-8") as file:
-        assert [(row["X"], row["Y"]) for row in csv.DictReader(file)] == [("pqn", "dqn")]
-    with (runs / "here/tables/published.csv").open(encoding="utf-8") as file:
-        assert all(row["source"] for row in csv.DictReader(file))
+    assert [(row["X"], row["Y"]) for row in table_rows("improvement")] == [("pqn", "dqn")]
+    assert all(row["source"] for row in table_rows("published"))
 
 
 @pytest.mark.parametrize("table", ["smac", "smacv2", "zoo", "cleanrl", "epymarl", "minatar"])
@@ -130,16 +132,11 @@ def test_torch_is_not_needed(runs):
 
 
 @pytest.mark.usefixtures("figures_not_drawn")
-def test_labels_may_have_brackets(runs, capsys):
-    """Defect: they were read as markup, and [/…] ended in a traceback."""
-    words = ["mode=report", "runs=outputs", "report.resamples=50"]
-    assert run([*words, 'report.rename=["dqn -> DQN [/ours]"]']) == 0
-    assert "DQN [/ours]" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("figures_not_drawn")
-def test_a_file_that_a_pattern_matches_adds_no_runs(runs, capsys):
-    """Defect: it stood for its folder, with everything below."""
+def test_labels_may_have_brackets_and_a_file_that_a_pattern_matches_adds_no_runs(runs, capsys):
+    """Defects: they were read as markup, and [/…] ended in a traceback; it stood for its folder."""
     (runs / "outputs/dqn-notes.txt").touch()
-    assert run(["mode=report", "runs=outputs/dqn*", "report.resamples=50"]) == 0
-    assert "5 runs of 1 configuration" in capsys.readouterr().out
+    words = ["mode=report", "runs=outputs/dqn*", "report.resamples=50"]
+    assert run([*words, 'report.rename=["dqn -> DQN [/ours]"]']) == 0
+    out = capsys.readouterr().out
+    assert "DQN [/ours]" in out
+    assert "5 runs of 1 configuration" in out

@@ -20,6 +20,7 @@ from rltrain.mode.resume_settings import (
     require_saved_settings,
     resumed_settings,
 )
+from tests.helpers import changed_json
 from tests.mode.test_damaged_runs import contents
 
 MAY_MOVE = ("dataset.read", "dataset.write", "buffer.folder", "checkpoint", "checkpoints")
@@ -36,10 +37,8 @@ ADDED = [
 
 def edited(run_dir, key, value):
     """A run whose config.json has another value, or none."""
-    file = run_dir / "config.json"
-    config = json.loads(file.read_text())
-    put(config, key, value)
-    file.write_text(json.dumps(config))
+    with changed_json(run_dir / "config.json") as config:
+        put(config, key, value)
 
 
 def test_every_setting_that_a_resume_keeps_is_compared(trained_once, tmp_path):
@@ -84,12 +83,10 @@ def test_both_values_are_named(command, trained):
 
 
 def test_the_newest_checkpoint_that_is_not_damaged_counts(trained):
-    folders = [
-        trained / "checkpoints" / str(n) for n in checkpoint.list_steps(trained / "checkpoints")
-    ]
-    edited(folders[0], "algo.loss.gamma", 0.5)  # its checksum is that of the one before
+    newest = trained / "checkpoints" / str(checkpoint.list_steps(trained / "checkpoints")[0])
+    edited(newest, "algo.loss.gamma", 0.5)  # its checksum is that of the one before
     require_saved_settings(trained)
-    seal(folders[0], "full")
+    seal(newest, "full")
     with pytest.raises(CheckpointError, match=r"gamma=0\.99, .* says 0\.5"):
         require_saved_settings(trained)
 
@@ -113,13 +110,10 @@ OPPONENTS = [
 
 def test_an_option_that_an_older_version_did_not_save_has_its_default(trained):
     """Defect: runs from before ``test.resample`` could not be loaded."""
-    file = trained / "config.json"
-    config = json.loads(file.read_text())
     nodes = {n: group for n, group in SHIPPED.tree("config").items() if isinstance(group, dict)}
-    for node in nodes.keys() & config.keys():
-        config[node] = {}
-    file.write_text(json.dumps(config))
-    loaded, _, _ = load_config(file, [], learns=True, resumes=True)
+    with changed_json(trained / "config.json") as config:
+        config |= {node: {} for node in nodes.keys() & config.keys()}
+    loaded, _, _ = load_config(trained / "config.json", [], learns=True, resumes=True)
     assert {node: loaded[node] for node in nodes} == nodes
 
 

@@ -1,14 +1,16 @@
 """A ``match.json`` of other weights, damaged or of someone else's: begun again, or refused."""
 
 import json
+import operator
 import shutil
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from rltrain.errors import CheckpointError
 from rltrain.main import run
-from tests.helpers import unchanged
+from tests.helpers import changed_json, unchanged
 from tests.mode.match.test_match import MAP, record, trained, words
 
 COMMAND = words("closest, focus, builtin", 2, *MAP)
@@ -36,15 +38,12 @@ DAMAGE = [
 
 def damage(path, at, value):
     """Put a value into a JSON file."""
-    tree = node = json.loads(path.read_text())
-    *names, last = at
-    for name in names:
-        node = node[name]
-    if value is MISSING:
-        del node[last]
-    else:
+    with changed_json(path) as tree:
+        *names, last = at
+        node = reduce(operator.getitem, names, tree)
         node[last] = value
-    path.write_text(json.dumps(tree))
+        if value is MISSING:
+            del node[last]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def file(played, own_folder):
     return path
 
 
-def refused(path):
+def refuse(path):
     """The paragraph with which the match is refused; nothing was played or written."""
     said = r"match\.json is damaged: .*Delete its folder"
     with unchanged(path.parents[1]), pytest.raises(CheckpointError, match=said) as no:
@@ -85,15 +84,15 @@ def test_what_no_match_writes_is_refused(file, monkeypatch):
     whole = file.read_text()
     for at, value in DAMAGE:
         damage(file, at, value)
-        refused(file)
+        refuse(file)
         file.write_text(whole)
     for of in ((1, 0, 2), (0, 0, 1), (1, 2), (0, 2, 1), (0, 1, 2, 2)):  # of three
         damage(file, ALL, [json.loads(whole)["pairings"][i] for i in of])
-        refused(file)
+        refuse(file)
         file.write_text(whole)
     (text, *_) = whole.partition('"wins"')
     file.write_text(text + '"wins": 1e400, "wins_"' + whole[len(text) + 6 :])
-    refused(file)
+    refuse(file)
     damage(file, ("pairings", 0, "sides", 0, "wins"), 0)
     file.write_text("[" * 5_000)  # no object: it may be of any match
     assert run(COMMAND) == 0

@@ -3,7 +3,6 @@ counted before the run, shown, kept, and refused where it cannot be.
 """
 
 import io
-import json
 import re
 
 import pytest
@@ -16,6 +15,7 @@ from rltrain.mode import run_folder
 from rltrain.mode.messages.banner import JobName, banner, job_line, replay_text, resource_plan
 from rltrain.mode.run_folder import git_state
 from rltrain.types import Plan
+from tests.helpers import over, record_of
 
 CARTPOLE = [
     *("algo=dqn", "env=cartpole", "tuned=none", "hardware.n_envs=3", "test.n_envs=5"),
@@ -69,32 +69,18 @@ def test_a_job_of_a_sweep_gets_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("plan", "free", "words"),
     [
-        ((9, "episodes", 7, 1_500_000, 1e8), 10**10, "9 episodes of 7 bytes a step, up to 1.5 MB"),
-        ((9, "steps", 7, 6, 9), 10, "9 steps of 7 bytes a step, up to 6 bytes of 10 bytes of free"),
-        (
-            (9, "episodes", 7, 6, 6),
-            100,
-            "9 episodes of 7 bytes a step, or as many as 6 bytes hold (buffer.max_bytes)",
-        ),
+        ((9, "episodes", 7, 1_500_000, 1e8), 10**10, "9 episodes of {}, up to 1.5 MB"),
+        ((9, "steps", 7, 6, 9), 10, "9 steps of {}, up to 6 bytes of 10 bytes of free"),
+        ((9, "episodes", 7, 6, 6), 100, "9 episodes of {}, or as many as 6 bytes hold ({})"),
         ((0, "steps", 7, 0, 0), 10**10, "the last collected steps, 7 bytes each"),
-        (
-            (9, "steps", 7, 6, 9, "/a/b"),
-            1,
-            "9 steps of 7 bytes a step, up to 6 bytes on disk, in /a/b",
-        ),
+        ((9, "steps", 7, 6, 9, "/a/b"), 1, "9 steps of {}, up to 6 bytes on disk, in /a/b"),
     ],
 )
 def test_replays_in_words(plan, free, words):
+    words = words.format("7 bytes a step", "buffer.max_bytes")
     names = ("capacity", "unit", "bytes_per_step", "bytes", "max_bytes", "folder")
     facts = dict.fromkeys(names) | dict(zip(names, plan, strict=False))
     assert replay_text(facts, free).startswith(words)
-
-
-def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):
-    result = rltrain.train([*small, "total_env_steps=40"])
-    record = json.loads((result.run_dir / "run.json").read_text())
-    assert {name: record[name] for name in ("git_commit", "git_dirty")} == git_state()
-    assert git_state()["git_dirty"] in (True, False, None)
 
 
 def test_a_resume_says_where_it_continues(command, capsys):
@@ -134,7 +120,7 @@ def test_games_of_their_own_are_processes(planned):
     assert plan()["processes"] == 1 + 3 + 4
 
 
-def test_run_json_keeps_the_plan_which_is_made_once(small, monkeypatch):
+def test_run_json_keeps_the_plan_which_is_made_once_and_the_working_copy(small, monkeypatch):
     made = []
 
     def counted(*given):
@@ -143,7 +129,10 @@ def test_run_json_keeps_the_plan_which_is_made_once(small, monkeypatch):
 
     monkeypatch.setattr(run_folder, "resource_plan", counted)
     result = rltrain.train([*small, "total_env_steps=40"])
-    plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
+    record = record_of(result.run_dir)
+    assert {name: record[name] for name in ("git_commit", "git_dirty")} == git_state()
+    assert git_state()["git_dirty"] in (True, False, None)
+    plan = record["plan"]
     assert (plan["n_envs"], plan["replay"]["unit"]) == ({"training": 3, "tests": 2}, "episodes")
     assert made == [plan]
 
@@ -156,8 +145,7 @@ def test_a_full_replay_is_what_it_can_need_and_may_use(planned, monkeypatch, wor
 
 
 def test_a_command_for_more_episodes_than_memory_can_hold_is_refused(small, tmp_path):
-    small = [w for w in small if not w.startswith("buffer.")]
-    overrides = ["buffer.max_bytes=1e15", "buffer.capacity=2e10"]
+    words = over(small, "buffer.max_bytes=1e15", "buffer.capacity=2e10")
     with pytest.raises(UsageError, match=r"GB.*memory are free here: set buffer\.capacity="):
-        rltrain.make_trainer([*small, *overrides], run_dir=tmp_path / "run")
+        rltrain.make_trainer(words, run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
