@@ -238,6 +238,14 @@ def put_record(run_dir, **facts):
     (run_dir / "run.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
+def put_sweep(folder, *jobs):
+    """A sweep that lists these jobs."""
+    facts = {"config_sha256": "0", "n_jobs": 1, "started": "", "jobs": jobs}
+    folder.mkdir()
+    text = json.dumps({**facts, "overrides": ["seed=1"], "typed": ["seed=1"]})
+    (folder / "sweep.json").write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def changed_json(path):
     """The content of a JSON file, which is written again with what was changed in it."""

@@ -10,7 +10,7 @@ import pytest
 import rltrain
 from rltrain.errors import StorageError, UsageError
 from rltrain.mode.export.network import SHIPPED, export
-from tests.helpers import full
+from tests.helpers import full, unchanged
 
 ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 
@@ -37,17 +37,20 @@ def nothing_written(monkeypatch):
     monkeypatch.setattr("rltrain.mode.export.network.show", lambda *shown: None)
 
 
-def test_a_file_in_the_place_of_the_folder_is_named_and_kept(run):
-    (run / "onnx").mkdir()
-    (run / "onnx/0").touch()
-    with pytest.raises(UsageError, match=r"onnx/0 already exists and is not a folder"):
-        export(run, [], None)
-    assert (run / "onnx/0").is_file()
-
-
-def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(run):
-    (run / "onnx").touch()  # a file where the folder belongs: not writable by root either
-    with pytest.raises(UsageError, match=r"onnx/0 cannot be written.*copy the checkpoint"):
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("onnx", r"onnx/0 cannot be written.*copy the checkpoint"),  # nor by root
+        ("onnx/0", r"onnx/0 already exists and is not a folder"),
+        ("onnx/0/policy.onnx.mine", r"is not empty \(policy\.onnx\.mine\)"),
+    ],
+)
+def test_files_in_its_place_or_beside_those_of_an_export_are_named_and_kept(run, file, said):
+    (run / file).parent.mkdir(parents=True, exist_ok=True)
+    names = ("policy.onnx", "export.json") if file.endswith("mine") else ()
+    for path in (run / file, *(run / "onnx/0" / name for name in names)):
+        path.touch()
+    with unchanged(run), pytest.raises(UsageError, match=said):
         export(run, [], None)
 
 
@@ -98,11 +101,3 @@ def test_an_export_that_cannot_take_the_place_of_another_leaves_it(run, monkeypa
     with pytest.raises(StorageError):
         export(run, [], None)
     assert [path.name for path in (run / "onnx").rglob("*")] == ["0", "policy.onnx"]
-
-
-def test_files_beside_those_of_an_export_are_kept(run):
-    for name in ("policy.onnx", "export.json", "policy.onnx.mine"):
-        (run / "onnx/0").mkdir(parents=True, exist_ok=True)
-        (run / "onnx/0" / name).touch()
-    with pytest.raises(UsageError, match=r"is not empty \(policy\.onnx\.mine\)"):
-        export(run, [], None)

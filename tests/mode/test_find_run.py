@@ -144,33 +144,28 @@ def test_a_step_beside_one_checkpoint_is_refused(outputs, name):
         find_checkpoint(f"outputs/latest/checkpoints/{name}", 200)
 
 
-def test_a_run_without_a_best_test_has_no_best_checkpoint(own_folder):
-    run = make_run(own_folder / "run")
-    (run / "checkpoints/best").unlink()
-    with pytest.raises(CheckpointError, match="names no best checkpoint"):
-        find_checkpoint(run, "best")
+NO_RUN = "Expected latest, a run folder"
+IMPORTED = "rltrain mode=import checkpoint={} algo="
 
 
-@pytest.mark.parametrize("typed", ["latest", "nowhere", "empty"])
-def test_where_there_is_no_run_it_says_what_was_expected(own_folder, typed):
-    (own_folder / "empty").mkdir()
-    for find in (find_run, find_checkpoint):
-        with pytest.raises(CheckpointError, match="Expected latest, a run folder"):
-            find(typed)
-
-
-@pytest.mark.parametrize("place", ["models", "models/1000"])
-def test_weights_of_pymarl_are_imported_first(own_folder, place):
-    (own_folder / "models/1000").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("find", "typed", "said"),
+    [
+        (lambda typed: find_checkpoint(typed, "best"), "run", "names no best checkpoint"),
+        *((find_run, typed, NO_RUN) for typed in ("latest", "nowhere", "empty")),
+        *((find_checkpoint, typed, NO_RUN) for typed in ("latest", "nowhere", "empty")),
+        *((find_checkpoint, typed, IMPORTED) for typed in ("models", "models/1000")),
+        (find_checkpoint, "new", "has written a checkpoint yet"),
+    ],
+)
+def test_where_there_is_no_checkpoint_what_was_expected_is_said(own_folder, find, typed, said):
+    (make_run(own_folder / "run") / "checkpoints/best").unlink()
+    make_run(own_folder / "new/run", steps=())
+    for name in ("empty", "models/1000"):
+        (own_folder / name).mkdir(parents=True)
     (own_folder / "models/1000/agent.th").touch()
-    with pytest.raises(CheckpointError, match=f"rltrain mode=import checkpoint={place} algo="):
-        find_checkpoint(place)
-
-
-def test_runs_without_a_checkpoint_are_named(own_folder):
-    make_run(own_folder / "outputs/run", steps=())
-    with pytest.raises(CheckpointError, match="has written a checkpoint yet"):
-        find_checkpoint("latest")
+    with pytest.raises(CheckpointError, match=said.format(typed)):
+        find(typed)
 
 
 NAMES = sorted(path.parent.name for path in DEMOS.glob("*/run.json"))

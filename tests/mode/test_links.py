@@ -1,6 +1,5 @@
 """Nothing that a link in a run folder leads to is read, written or deleted."""
 
-import json
 import os
 import shutil
 import socket
@@ -10,7 +9,7 @@ import pytest
 
 from rltrain.errors import CheckpointError, RltrainError
 from rltrain.main import run
-from tests.helpers import unchanged
+from tests.helpers import put_sweep, unchanged
 
 LINKED = (
     *("checkpoints", "checkpoints/latest", "checkpoints/best", "checkpoints/162"),
@@ -84,11 +83,7 @@ def test_the_whole_run_is_looked_at_whichever_part_was_typed(trained, own_folder
 @pytest.mark.parametrize("name", [".lock", "0_seed-1", "0_seed-1/train.log", "results.csv"])
 def test_no_link_in_the_folder_of_a_sweep_is_followed(own_folder, name):
     sweep = own_folder / "sweep"
-    sweep.mkdir()
-    jobs = [{"folder": "0_seed-1", "overrides": ["seed=1"]}]
-    facts = {"config_sha256": "", "n_jobs": 1, "started": "", "jobs": jobs}
-    facts |= {"overrides": [], "typed": []}
-    (sweep / "sweep.json").write_text(json.dumps(facts))
+    put_sweep(sweep, {"folder": "0_seed-1", "overrides": ["seed=1"]})
     put_link(sweep, name, outside(own_folder, name))
     new = ["algo=dqn", "env=cartpole", "seed=1,2", f"hydra.sweep.dir={sweep}"]
     for words in ([f"resume={sweep}"], ["-m", *new]):

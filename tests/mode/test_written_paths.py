@@ -3,7 +3,6 @@ folders of the command, or the file is refused in one paragraph. Commands in mes
 they stand, whatever the folders are named.
 """
 
-import json
 import os
 import re
 import shlex
@@ -20,7 +19,7 @@ from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError
 from rltrain.main import run
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for
 from rltrain.mode.sweep.summary import summarize
-from tests.helpers import refused
+from tests.helpers import put_sweep, refused
 from tests.marks import slow_except
 from tests.mode.test_hostile_names import forge
 
@@ -67,10 +66,7 @@ def put(run_dir: Path, file: str, key: str, text: str) -> None:
     """Put a text into a file of a run, or of a sweep beside it."""
     if file == "sweep.json":
         job = {"folder": text, "overrides": ["env=two_step", "total_env_steps=10", "logger=[]"]}
-        plan = {"config_sha256": "0", "n_jobs": 1, "started": ""}
-        plan |= {key: ["seed=1"] for key in ("overrides", "typed")}
-        run_dir.with_name("sweep").mkdir()
-        run_dir.with_name("sweep").joinpath(file).write_text(json.dumps({**plan, "jobs": [job]}))
+        put_sweep(run_dir.with_name("sweep"), job)
     elif not key:
         (run_dir / "checkpoints" / file).write_text(text)
     else:
