@@ -92,10 +92,7 @@ def test_recurrent_states_go_on_in_the_next_collect() -> None:
     r = remembering(SyncVectorEnv(make=Walk, n_envs=1), lambda i, k: 3)
     found = [r.collect(2, CLOCK).hidden for _ in range(3)]
     assert [h[:, 0, 0, 0].tolist() for h in found if h is not None] == [[0, 1], [2, 3], [4, 0]]
-
-
-def test_recurrent_states_are_not_kept_unless_asked_for() -> None:
-    assert rollout(2).collect(3, CLOCK).hidden is None
+    assert rollout(2).collect(3, CLOCK).hidden is None, "not kept unless asked for"
 
 
 def test_a_collection_cut_short_keeps_as_many_recurrent_states_as_slots() -> None:

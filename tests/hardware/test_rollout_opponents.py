@@ -87,9 +87,6 @@ def test_each_opponent_acts_once_a_step_where_it_plays() -> None:
     made.act(np.zeros(N_ENVS, np.bool_), Clock())
     assert made.side.action.tolist() == [[1, 1], [0, 0], [2, 2]]
     assert [policy.acted for policy in policies.values()] == [1, 1]
-
-
-def test_opponents_that_play_nowhere_do_not_act() -> None:
     made, policies = opponents([["a"], ["a"], ["builtin"]])
     made.act(np.zeros(N_ENVS, np.bool_), Clock())
     assert [policy.acted for policy in policies.values()] == [1, 0]

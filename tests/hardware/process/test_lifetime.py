@@ -79,7 +79,7 @@ def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder,
     words = [word for word in small if not word.startswith(dropped)]
     words += ["algo=dqn", "hardware=process", "hardware.n_workers=2", "total_env_steps=1000000"]
     words += ["env=cartpole", "test.interval=1000000", "hydra.run.dir=run", "logger=[csv]"]
-    before = set(os.listdir("/dev/shm"))
+    before = shared_names()
     command = [sys.executable, "-m", "rltrain", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
@@ -99,4 +99,4 @@ def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder,
     for child in alive:
         child.kill()
     assert alive == []
-    assert set(os.listdir("/dev/shm")) <= before
+    assert shared_names() <= before

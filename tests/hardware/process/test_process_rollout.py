@@ -138,8 +138,16 @@ def test_workers_collect_what_one_process_collects(tmp_path, words):
         ("dqn", "cartpole", ["algo.network._target_=tests.hardware.process.networks.hooked"]),
     ],
     ids=[
-        *("dqn", "c51", "r2d2", "vdn", "qmix", "apex", "distributed_r2d2"),
-        *("normalized_qmix", "groups", "hooked"),
+        "dqn",
+        "c51",
+        "r2d2",
+        "vdn",
+        "qmix",
+        "apex",
+        "distributed_r2d2",
+        "normalized_qmix",
+        "groups",
+        "hooked",
     ],
 )
 def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env, more):
@@ -210,9 +218,7 @@ def test_a_broken_environment_ends_the_run_with_its_state_saved(tmp_path):
 
 def test_an_environment_that_cannot_be_sent_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"cannot be sent to worker processes.*hardware=auto"):
-        rltrain.make_trainer(
-            [*SMALL, *PROCESS], run_dir=tmp_path / "run", env=lambda: faults.Numbered()
-        )
+        rltrain.make_trainer([*SMALL, *PROCESS], tmp_path / "run", env=lambda: faults.Numbered())
 
 
 def always(trainer, action):

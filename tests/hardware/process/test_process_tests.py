@@ -1,6 +1,5 @@
 """Tests in worker processes: the results of this process, beside unchanged training."""
 
-import json
 from contextlib import closing
 
 import pytest
@@ -8,11 +7,15 @@ import pytest
 import rltrain
 from rltrain.mode.evaluate import evaluate
 from tests.hardware.process.test_process_rollout import SMALL
-from tests.helpers import require_same
+from tests.helpers import json_lines, require_same
 
 WORDS = [w for w in SMALL if not w.startswith("test.")]
 WORDS += [
-    *("env=cartpole", "test.episodes=5", "test.interval=100", "test.n_envs=3", "log.interval=40")
+    "env=cartpole",
+    "test.episodes=5",
+    "test.interval=100",
+    "test.n_envs=3",
+    "log.interval=40",
 ]
 WORDS += ["save.interval=100", "logger.wandb.mode=disabled", "total_env_steps=300"]
 APART = ["test.n_workers=2"]
@@ -27,12 +30,11 @@ def run(overrides, folder):
 
 def rows_of(folder):
     """The rows of metrics, without what depends on time; those of tests apart."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = json_lines(folder / "metrics.jsonl")
     rows = [{k: v for k, v in r.items() if k[:5] not in ("time/", "secon")} for r in rows]
-    tests = [{k: r[k] for k in r if k.startswith("test/") or k == "env_steps"} for r in rows]
-    return [r for r in rows if "test/return_mean" not in r], [
-        r for r in tests if "test/return_mean" in r
-    ]
+    tests = [r for r in rows if "test/return_mean" in r]
+    tests = [{k: r[k] for k in r if k.startswith("test/") or k == "env_steps"} for r in tests]
+    return [r for r in rows if "test/return_mean" not in r], tests
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def test_tests_in_workers_give_the_results_of_this_process(tmp_path, more):
     local = run(words, tmp_path / "local")
     assert run([*words, *APART], tmp_path / "apart") == local
     assert len(local[1]) == 4
-    order = [json.loads(x)["env_steps"] for x in (tmp_path / "apart/metrics.jsonl").open()]
+    order = [row["env_steps"] for row in json_lines(tmp_path / "apart/metrics.jsonl")]
     assert order == sorted(order)
     best = [(tmp_path / x / "checkpoints" / "best").read_text() for x in ("local", "apart")]
     assert best[0] == best[1]
@@ -98,7 +100,5 @@ def test_a_checkpoint_made_while_a_test_is_played_continues_with_it(tmp_path):
 def test_evaluation_in_workers_gives_the_same_episodes(tmp_path):
     run(WORDS, tmp_path / "run")
     words = ["test.n_envs=3", "test.epsilon=0.3", "test.episodes=7"]
-    given = [
-        evaluate(tmp_path / "run", words + more, None).record["episodes"] for more in ([], APART)
-    ]
-    assert (given[0], len(given[0])) == (given[1], 7)
+    here, apart = (evaluate(tmp_path / "run", words + more, None).record for more in ([], APART))
+    assert (here["episodes"], len(here["episodes"])) == (apart["episodes"], 7)

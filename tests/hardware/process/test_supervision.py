@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -183,34 +184,21 @@ def twice(rollout):
     lose(rollout._workers)
 
 
-def of_a_restored_run(rollout):
+def of_a_restored_run(rollout, begun=True, broken=False):
     before = rollout_beside()
-    before.collect(3, CLOCK)
+    if begun:
+        before.collect(3, CLOCK)
     before.call("set_task", 5)
+    before._workers.broken = broken
     rollout.load_state_dict(before.state_dict())
-    lose(rollout._workers)
+    if begun:
+        lose(rollout._workers)
 
 
-def of_a_run_restored_before_its_first_step(rollout):
-    before = rollout_beside()
-    before.call("set_task", 5)
-    rollout.load_state_dict(before.state_dict())
+RESTORED = [of_a_restored_run, *(partial(of_a_restored_run, begun=False, broken=x) for x in (0, 1))]
 
 
-def of_a_run_that_lost_too_many(rollout):
-    before = rollout_beside()
-    before.call("set_task", 5)
-    before._workers.broken = True
-    rollout.load_state_dict(before.state_dict())
-
-
-@pytest.mark.parametrize(
-    "losing",
-    [
-        *(of_training, before_the_first_step, twice, of_a_restored_run),
-        *(of_a_run_restored_before_its_first_step, of_a_run_that_lost_too_many),
-    ],
-)
+@pytest.mark.parametrize("losing", [of_training, before_the_first_step, twice, *RESTORED])
 def test_replaced_workers_keep_what_outlives_episodes(losing):
     rollout = rollout_beside()
     losing(rollout)

@@ -56,14 +56,8 @@ class Here:
 @pytest.mark.parametrize("overlap", [False, True])
 def test_workers_get_the_clock_of_the_iteration_that_they_collect_for(overlap):
     here, clock = Here(), Clock(env_steps=10, episodes=3, updates=7)
-    collects = ProcessRollout(
-        workers=here,
-        exchange=here,
-        env=rollout(2).env,
-        agents=None,
-        overlap=overlap,
-        exploration=Stateful(),
-    )
+    parts = {"workers": here, "exchange": here, "env": rollout(2).env, "agents": None}
+    collects = ProcessRollout(**parts, overlap=overlap, exploration=Stateful())
     expected = [clock]
     for _ in range(3):
         clock = clock.after(collects.collect(4, clock))
@@ -80,10 +74,7 @@ def test_a_restored_worker_draws_the_noise_that_it_would_have_drawn(restart):
     worker.collect(3, Clock())
     state = worker.state_dict()
     drawn = torch.randn(4)
-    if restart:
-        worker.restart(state, 1)
-    else:
-        worker.load_state_dict(state)
+    worker.restart(state, 1) if restart else worker.load_state_dict(state)
     assert torch.equal(torch.randn(4), drawn)
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -110,10 +110,8 @@ def test_a_run_survives_a_node_and_five_actors(cluster, tmp_path):
     kept = [w for w in SMALL if not w.startswith(("total_env_steps", "hardware.n_envs"))]
     words = [*kept, *RAY, "hardware.n_envs=4", "total_env_steps=2000", "env.timeout=30"]
     kills = Kills(cluster)
-    trainer = rltrain.make_trainer(
-        words, run_dir=tmp_path / "run", env=faults.Numbered, callbacks=[kills]
-    )
-    try:
+    parts = {"env": faults.Numbered, "callbacks": [kills]}
+    with closing(rltrain.make_trainer(words, run_dir=tmp_path / "run", **parts)) as trainer:
         trainer.train()
         assert kills.ended == 6
         assert kills.lost >= 5 * 2  # two environments of every actor that was ended
@@ -122,8 +120,6 @@ def test_a_run_survives_a_node_and_five_actors(cluster, tmp_path):
         for parameter in trainer.learner.online.parameters():
             assert parameter.isfinite().all()
         assert store_bytes() < 5_000_000
-    finally:
-        trainer.close()
 
 
 def store_bytes():
