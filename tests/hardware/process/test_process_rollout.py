@@ -138,16 +138,8 @@ def test_workers_collect_what_one_process_collects(tmp_path, words):
         ("dqn", "cartpole", ["algo.network._target_=tests.hardware.process.networks.hooked"]),
     ],
     ids=[
-        "dqn",
-        "c51",
-        "r2d2",
-        "vdn",
-        "qmix",
-        "apex",
-        "distributed_r2d2",
-        "normalized_qmix",
-        "groups",
-        "hooked",
+        *("dqn", "c51", "r2d2", "vdn", "qmix", "apex", "distributed_r2d2"),
+        *("normalized_qmix", "groups", "hooked"),
     ],
 )
 def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env, more):

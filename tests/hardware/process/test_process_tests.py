@@ -10,14 +10,9 @@ from tests.hardware.process.test_process_rollout import SMALL
 from tests.helpers import json_lines, require_same
 
 WORDS = [w for w in SMALL if not w.startswith("test.")]
-WORDS += [
-    "env=cartpole",
-    "test.episodes=5",
-    "test.interval=100",
-    "test.n_envs=3",
-    "log.interval=40",
-]
-WORDS += ["save.interval=100", "logger.wandb.mode=disabled", "total_env_steps=300"]
+WORDS += ["env=cartpole", "test.episodes=5", "test.interval=100", "test.n_envs=3"]
+WORDS += ["log.interval=40", "save.interval=100", "logger.wandb.mode=disabled"]
+WORDS += ["total_env_steps=300"]
 APART = ["test.n_workers=2"]
 
 

@@ -21,7 +21,7 @@ from rltrain.mode.sweep import processes as room
 from rltrain.mode.sweep import run
 from rltrain.mode.sweep.processes import Processes, shares
 from rltrain.mode.sweep.run import locked
-from tests.helpers import put_record, record_of
+from tests.helpers import put_record
 from tests.mode.sweep.jobs import jobs, processes
 
 
@@ -71,12 +71,12 @@ def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behav
 def test_a_job_that_is_not_continued_keeps_its_record_and_counts(own_folder, status):
     """Defect: that of a run which another process was playing said that it had failed."""
     job, failed = jobs(own_folder, "refuse", "exit 2")
-    facts = {"status": status, "exit_code": 0, "process": os.getpid()}
-    put_record(job.folder, **facts)
+    put_record(job.folder, status=status, exit_code=0, process=os.getpid())
+    text = (job.folder / "run.json").read_text()
     ours = processes(2)
     with run_lock(job.folder) if status == "running" else nullcontext():
         ours.run([job, failed])
-    assert record_of(job.folder) == facts
+    assert (job.folder / "run.json").read_text() == text
     assert ours.refused == [3]
 
 
