@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -248,22 +248,27 @@ class Catalog:
             tree = {name: tree}
         return dict(tree)
 
+    def hydra_with(self, overrides: Sequence[str]) -> Any:
+        """Hydra's own part with overrides of it, composed alone: no choice of ours changes it."""
+        from hydra.core.config_store import ConfigStore
+        from hydra.types import RunMode
+        from omegaconf import OmegaConf
+
+        file = self.lists.repository.load_config("config")
+        own = [entry for entry in self.root.defaults if "override hydra/" in str(entry)]
+        node = {"defaults": own, "hydra": OmegaConf.to_container(file.config.hydra)}
+        ConfigStore.instance().store("hydra_alone", node)
+        lines = [*overrides]
+        config = self.loader.load_configuration("hydra_alone", lines, RunMode.RUN, from_shell=False)
+        config.hydra.job.config_name = "config"
+        OmegaConf.set_struct(config.hydra.runtime.choices, False)  # each job has its own
+        return config
+
     @cached_property
     def hydra(self) -> Any:
-        """Hydra's own part before it knows a job, which no choice changes: composed alone."""
-        from hydra.core.default_element import GroupDefault
-        from hydra.types import RunMode
-        from omegaconf import OmegaConf, open_dict
-
-        file = self.loader.repository.load_config("config")
-        groups = [each for each in file.defaults_list if isinstance(each, GroupDefault)]
-        chosen = [f"{g.group}={g.value}" for g in groups if str(g.group).startswith("hydra/")]
-        config = self.loader.load_configuration(None, chosen, RunMode.RUN)
-        with open_dict(config):
-            config.merge_with({"hydra": file.config.hydra})
-        config.hydra.job.config_name = "config"
-        config.hydra.runtime.choices = {}
-        OmegaConf.set_struct(config.hydra.runtime.choices, False)  # each job has its own
+        """The same before it knows a job."""
+        config = self.hydra_with([])
+        config.hydra.runtime.choices.clear()
         return config
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs

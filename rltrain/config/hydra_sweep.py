@@ -201,15 +201,17 @@ def sweeper_for(
     of_hydra = [line for line in of_hydra if not line.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={literal(str(folder))}")
     try:
-        loader = own_catalog(parsed).loader
-        config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
+        catalog = own_catalog(parsed)
+        config = catalog.hydra_with(of_hydra)
+        ours = {group: name for group, name in catalog.layers()[1].items() if group != "logger"}
+        config.hydra.runtime.choices = {**ours, **config.hydra.runtime.choices}
         config.hydra.mode = RunMode.MULTIRUN
         config.hydra.overrides.task = lines
         config.hydra.overrides.hydra += [
             str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
         ]
         config = OmegaConf.masked_copy(config, "hydra")
-        job_loader = JobLoader(loader.get_search_path())
+        job_loader = JobLoader(catalog.loader.get_search_path())
         known = not any(line.lstrip("+").startswith(SWEEPER) for line in of_hydra)
         of_jobs = jobs([o for o in parsed if not sets_hydra(o)]) if known else []
         composed = composed_jobs(job_loader, config, of_jobs)
