@@ -15,7 +15,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -69,7 +69,8 @@ def doubled(
     kinds = {kind: None for x in objects for kind in type(x).__mro__}
     classes = {f"{kind.__module__}:{kind.__name__}".removeprefix("rltrain.") for kind in kinds}
     places: list[str | type] = []
-    for place in (place for place, (_, *twins) in known().items() if {*twins} & {*kernels}):
+    files, read = {*kernels}, cache(Path.read_text)
+    for place in (place for place, found in known().items() if not files.isdisjoint(found)):
         module, _, name = place.partition(":")
         owner, _, _ = name.partition(".")
         part = vars(find_module(place)).get(owner)
@@ -77,7 +78,7 @@ def doubled(
         if not of_model or f"{module}:{owner}" in classes:
             places.append(place)
     places += kinds
-    reasons = dict.fromkeys(reason for place in places for reason in changed(place))
+    reasons = dict.fromkeys(reason for place in places for reason in changed(place, read))
     for reason in reasons:
         computes_plainly(reason, required)
     return None if reasons else places
@@ -95,8 +96,9 @@ def leave_replaced(required: bool = False) -> None:
     same = all(type(each.part) is each.made_for for each in COMPILED)
     if same and not required and _seen and seen_again():
         return
-    compiled = list(COMPILED)
-    replaced = {place: changed(place) for place in {x for each in compiled for x in each.places}}
+    compiled, read = list(COMPILED), cache(Path.read_text)
+    places = {place for each in compiled for place in each.places}
+    replaced = {place: changed(place, read) for place in places}
     _seen.clear()
     for x in chain.from_iterable(map(list_watched, replaced)):
         _seen[x] = x.__code__ if isinstance(x, FunctionType) else {**vars(x)}
@@ -141,7 +143,7 @@ def known() -> Mapping[str, Sequence[str]]:
     return {place: text.split() for place, text in found.items()}
 
 
-def changed(place: str | type) -> list[str]:
+def changed(place: str | type, read: Callable[[Path], str] = Path.read_text) -> list[str]:
     """Which functions of a piece of plain code are not those its counterparts compute, on disk or,
     replaced while the program runs, in memory, as reasons for the log; of a class those that are
     neither of this package, PyTorch or Python, and of one of PyTorch's those of other classes.
@@ -154,7 +156,7 @@ def changed(place: str | type) -> list[str]:
     codes = _made_for[place] = {}
     _seen.clear()
     try:
-        every = parsed(Path(module.__file__ or "").read_text(), file)
+        every = parsed(read(Path(module.__file__ or "")), file)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []  # no source is installed
     codes |= pieces(every, place.partition(":")[2])
