@@ -19,11 +19,8 @@ from rltrain.battles.engine.world import NO_ONE, M, P, U
 from rltrain.battles.render.sprites import TEAMS
 
 MELEE = 1.0  # weapons that reach less far strike instead of shooting, cells
-FLASH_TIME, FADE_TIME, BLAST_TIME = (
-    0.5,
-    1.5,
-    1.0,
-)  # how long shots, the dead and explosions are seen
+# how long shots, the dead and explosions are seen
+FLASH_TIME, FADE_TIME, BLAST_TIME = 0.5, 1.5, 1.0
 
 FLASH = ((255, 255, 200), (255, 224, 170))  # of agents, of enemies
 CORE = (255, 255, 255)
