@@ -40,7 +40,9 @@ DISTRIBUTIONS = {
 }
 STEPS = td_step_kernel.step, team_step_kernel.step, acting_kernel.step
 COMPILED = *STEPS, acting_kernel.choose, stack_kernel.expected
-RULES = {"write_surroundings", "push_apart", "preferred", "meet_lines", "nearest"}  # flags
+RULES = {  # flags
+    *("write_surroundings", "push_apart", "preferred", "meet_lines", "nearest", "give_orders"),
+}
 
 
 @pytest.mark.slow
