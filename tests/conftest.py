@@ -162,7 +162,7 @@ def tmp_path(folders):
     yield path
     os.chdir(ROOT)
     if watch := sys.modules.get("rltrain.kernels.module_watch"):
-        watch.COMPILED.clear()  # trainers that nobody has collected yet are looked at by later ones
+        watch.COMPILED.clear()  # trainers that are not yet collected are looked at by later ones
     for name, module in [*sys.modules.items()] if len(sys.modules) > before else ():
         if str(getattr(module, "__file__", None)).startswith(f"{path}{os.sep}"):
             del sys.modules[name]

@@ -115,8 +115,8 @@ def decided(map_name: str, start: str, n: int) -> np.ndarray:
         unit[:, [U.GOAL_X, U.GOAL_Y]] += moves
     heals = battles.scene.param[0, P.ENERGY] > 0
     mark[:, M.ORDER] = np.where(heals, Order.HEAL_MOVE, Order.ATTACK_MOVE)
-    nobody = {"n_agents": 0, "n_enemies": 0}  # gives the agents other orders
-    battles.shown = battles.shown._replace(**nobody)
+    without_units = {"n_agents": 0, "n_enemies": 0}  # gives the agents other orders
+    battles.shown = battles.shown._replace(**without_units)
     action = np.zeros(battles.avail.shape[:2], np.int64)
     battles.orders = lambda: action
     while not battles.ended.all():

@@ -91,7 +91,7 @@ MEASURED = {
 
 def play(map_name: str, policy: str) -> tuple[float, float, float]:
     """Wins in 100 episodes, mean return and mean length by SMAClite's own end of a battle: one side
-    has nobody left."""
+    has no unit left."""
     options = Options(reward_scale=False, reward_win=0)
     row = as_created(map_name)
     battles = Battles(map_data=row, n_envs=EPISODES, options=options, rules="smaclite")

@@ -114,7 +114,7 @@ print("last words")
 def test_a_process_that_keeps_its_streams_ends_as_if_nothing_had_happened(to):
     ours, theirs = os.pipe()
     said, reader = os.pipe()
-    os.close(said)  # nobody reads
+    os.close(said)  # no process reads
     where = f">&{reader} 2>&{reader}" if to == "pipe" else f">{to} 2>{to}"
     command = ["bash", "-c", f'exec "$@" {where}', "bash", sys.executable, "-c", PROGRAM]
     done = subprocess.run([*command, str(theirs)], pass_fds=(theirs, reader), check=False)

@@ -32,7 +32,7 @@ def shared_names():
 
 
 def alive(pid):
-    """Whether a process runs; one that nobody has waited for does not."""
+    """Whether a process runs; one that was not waited for does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
